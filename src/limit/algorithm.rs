@@ -1,0 +1,141 @@
+//! The ways of limiting, as pure functions of state, time and cost.
+//!
+//! To add one: `x.rs`, `x.lua`, a variant of [`Meter`] and a row in [`KINDS`]; the laws, the differential test and the
+//! script follow from the row.
+
+mod bucket;
+mod fixed_window;
+#[cfg(test)]
+mod laws;
+mod sliding_log;
+mod sliding_window;
+
+pub use bucket::{Bucket, BucketSpec, Refill};
+pub use fixed_window::FixedWindow;
+pub use sliding_log::SlidingLog;
+pub use sliding_window::SlidingWindow;
+
+use smallvec::SmallVec;
+
+use super::{ChargeId, Cost, Quota, Verdict};
+use crate::time::Timestamp;
+
+/// What a store remembers of one key. The default of a kind means "never seen".
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub enum State {
+    /// A few integers below 2^53, packed into one string value in Redis. Empty: never seen.
+    Numbers(SmallVec<[u64; 4]>),
+    /// Entries ordered by time, a sorted set in Redis.
+    Log(Vec<Entry>),
+}
+
+/// One entry of a log.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Entry {
+    /// When it was spent.
+    pub at: Timestamp,
+    /// Which charge it was.
+    pub id: ChargeId,
+    /// What it cost.
+    pub cost: u64,
+}
+
+/// One way of limiting.
+///
+/// Laws, each checked by property test over every algorithm against a brute-force oracle (`laws.rs`):
+///
+/// 1. Total: any state, any time (also backwards) and any cost give an answer. A stored moment up to one window ahead
+///    counts as now; further ahead it is pulled back to now and the count is kept ([`Judge::heal`]).
+/// 2. A rejection spends nothing: asking again at the same instant answers the same.
+/// 3. [`Retry::After`](super::Retry::After) is exact where nothing is given back meanwhile: one microsecond earlier the
+///    charge is rejected, at that moment it is allowed.
+/// 4. Forgetting a key from `now + reset_after` on changes no later answer. Expiry is garbage collection.
+/// 5. Over any interval the admitted cost stays within the algorithm's bound.
+/// 6. Every integer stays below 2^53, so that the Lua twin computes the same. No floats.
+/// 7. After a charge is given back, the key admits no more than if it had never been made.
+/// 8. A state means the same under every amount, so that raising or lowering it keeps what was used.
+/// 9. With nothing spent, what is allowed stays allowed, and what rejects n rejects more than n.
+pub trait Judge {
+    /// Pulls moments that lie more than one window ahead of `now` back to it. True when the state changed.
+    fn heal(&self, state: &mut State, now: Timestamp) -> bool;
+    /// Asks, and changes nothing. A cost of zero is always allowed.
+    fn judge(&self, state: &State, now: Timestamp, cost: Cost) -> Verdict;
+    /// Books the cost, whatever the state; returns the mark for the receipt.
+    fn spend(&self, state: &mut State, now: Timestamp, cost: Cost, id: ChargeId) -> u64;
+    /// Takes back what a receipt says (its mark, id and cost), as far as it still counts.
+    fn give_back(&self, state: &mut State, now: Timestamp, mark: u64, id: ChargeId, cost: Cost);
+    /// What is left, and until when what was spent counts.
+    fn quota(&self, state: &State, now: Timestamp) -> Quota;
+    /// The integers that the Lua twin is given, in its order; as many as [`Kind::params`] says.
+    fn params(&self) -> SmallVec<[u64; 6]>;
+}
+
+/// An algorithm with its amounts: a closed set, so that it can be compared, copied and hashed.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Meter {
+    /// So much from a key's first request to the end of its window.
+    FixedWindow(FixedWindow),
+    /// So much in any window, exactly, remembering every charge.
+    SlidingLog(SlidingLog),
+    /// So much in any window, counting in ten sub-windows.
+    SlidingWindow(SlidingWindow),
+    /// Token bucket, leaky bucket as meter, leaky bucket as queue.
+    Bucket(Bucket),
+}
+
+/// Amounts that an algorithm cannot hold exactly, said for the person who wrote them.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct InvalidMeter(pub String);
+
+impl std::fmt::Display for InvalidMeter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for InvalidMeter {}
+
+/// A row of the registry: what the script and the stores need to know about an algorithm.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    /// The number that names it on the wire, from 1.
+    pub code: u64,
+    /// The Lua twin: statements that fill `M[code]` with `heal`, `judge`, `spend`, `give_back` and `quota`.
+    pub lua: &'static str,
+    /// How many integers [`Judge::params`] gives.
+    pub params: usize,
+    /// The state of a key that was never seen.
+    pub fresh: fn() -> State,
+}
+
+/// Every algorithm there is, ordered by code.
+pub const KINDS: [&Kind; 4] = [
+    &fixed_window::KIND,
+    &sliding_log::KIND,
+    &sliding_window::KIND,
+    &bucket::KIND,
+];
+
+impl Meter {
+    /// The functions of the algorithm: the only match over algorithms in the crate.
+    #[must_use]
+    pub fn judge(&self) -> &dyn Judge {
+        match self {
+            Self::FixedWindow(meter) => meter,
+            Self::SlidingLog(meter) => meter,
+            Self::SlidingWindow(meter) => meter,
+            Self::Bucket(meter) => meter,
+        }
+    }
+
+    /// The row of the registry.
+    #[must_use]
+    pub fn kind(&self) -> &'static Kind {
+        match self {
+            Self::FixedWindow(_) => &fixed_window::KIND,
+            Self::SlidingLog(_) => &sliding_log::KIND,
+            Self::SlidingWindow(_) => &sliding_window::KIND,
+            Self::Bucket(_) => &bucket::KIND,
+        }
+    }
+}

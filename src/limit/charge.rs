@@ -1,0 +1,81 @@
+//! The question to a store, and what it leaves behind.
+
+use super::{Key, Meter};
+
+/// Units of a limit; what one request costs is at least zero and at most 2^32 - 1. A cost of zero only asks.
+#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+pub struct Cost(u32);
+
+impl Cost {
+    /// What a request costs where nothing else is said.
+    pub const ONE: Self = Self(1);
+
+    /// A cost of `units`.
+    #[must_use]
+    pub const fn new(units: u32) -> Self {
+        Self(units)
+    }
+
+    /// Its units.
+    #[must_use]
+    pub fn get(self) -> u64 {
+        u64::from(self.0)
+    }
+}
+
+/// Names one charge among all that its key ever sees; below 2^53.
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct ChargeId(u64);
+
+impl ChargeId {
+    /// The charge `id`; only its lower 53 bits count.
+    #[must_use]
+    pub const fn new(id: u64) -> Self {
+        Self(id & crate::time::EXACT)
+    }
+
+    /// The number.
+    #[must_use]
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+/// What a charge's verdict does to its request.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Stake {
+    /// A rejection rejects the request; spends when every binding charge passes.
+    Binding,
+    /// A rejection is only reported; spends when it passes itself and every binding charge passes.
+    Watching,
+}
+
+/// A question to the store: may this key spend this cost under this meter?
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Charge {
+    /// The counter.
+    pub key: Key,
+    /// The algorithm with its amounts.
+    pub meter: Meter,
+    /// What the request costs.
+    pub cost: Cost,
+    /// Unique to this charge.
+    pub id: ChargeId,
+    /// Whether it binds the request.
+    pub stake: Stake,
+}
+
+/// What a spent charge leaves, and the only thing that it can be given back by.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Receipt {
+    /// The counter that was charged.
+    pub key: Key,
+    /// How it was charged.
+    pub meter: Meter,
+    /// What was spent.
+    pub cost: Cost,
+    /// Which charge it was.
+    pub id: ChargeId,
+    /// Where in the state it was booked: the window's start, the sub-window, or the moment, as the meter says.
+    pub mark: u64,
+}
