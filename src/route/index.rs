@@ -198,7 +198,7 @@ impl Paths {
             Width::Wide => {
                 self.trie.walk(segments(&target.wide), found);
                 // To an origin that keeps `a%2Fb` or `...` as one segment, `/*` is about it: it must not slip through.
-                if as_sent(target).count() != segments(&target.wide).count() {
+                if target.exact != target.wide && !as_sent(target).eq(segments(&target.wide)) {
                     self.trie.walk(as_sent(target), found);
                 }
             }
