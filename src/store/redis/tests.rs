@@ -1,4 +1,4 @@
-mod server;
+pub(crate) mod server;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

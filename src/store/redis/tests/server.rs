@@ -8,7 +8,7 @@ use std::time::Duration;
 use redis::{Client, Value};
 
 /// Stopped and removed when dropped.
-pub(super) struct Server {
+pub(crate) struct Server {
     dir: PathBuf,
     arguments: Vec<String>,
     child: Option<Child>,
@@ -16,7 +16,7 @@ pub(super) struct Server {
 
 impl Server {
     /// A place for a server, without one.
-    pub(super) fn absent(arguments: &[&str]) -> Self {
+    pub(crate) fn absent(arguments: &[&str]) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let name = format!("sluice-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let dir = std::env::temp_dir().join(name);
@@ -26,18 +26,18 @@ impl Server {
     }
 
     /// A server that answers.
-    pub(super) async fn start(arguments: &[&str]) -> Self {
+    pub(crate) async fn start(arguments: &[&str]) -> Self {
         let mut server = Self::absent(arguments);
         server.up().await;
         server
     }
 
-    pub(super) fn socket(&self) -> PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         self.dir.join("redis.sock")
     }
 
     /// Starts it, and waits until it listens.
-    pub(super) async fn up(&mut self) {
+    pub(crate) async fn up(&mut self) {
         let child = Command::new("redis-server")
             .args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"])
             .arg(self.socket())
@@ -58,7 +58,7 @@ impl Server {
     }
 
     /// Kills it as a power cut would.
-    pub(super) fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             child.kill().unwrap();
             child.wait().unwrap();
@@ -67,11 +67,11 @@ impl Server {
     }
 
     /// Stops it where it stands: connections stay, nothing is answered.
-    pub(super) fn freeze(&self) {
+    pub(crate) fn freeze(&self) {
         self.signal("-STOP");
     }
 
-    pub(super) fn thaw(&self) {
+    pub(crate) fn thaw(&self) {
         self.signal("-CONT");
     }
 
@@ -81,7 +81,7 @@ impl Server {
     }
 
     /// Runs a command on a connection of its own.
-    pub(super) async fn command(&self, password: Option<&str>, words: &[&str]) -> Value {
+    pub(crate) async fn command(&self, password: Option<&str>, words: &[&str]) -> Value {
         let url = format!("unix://{}", self.socket().display());
         let mut connection = Client::open(url).unwrap().get_multiplexed_async_connection().await.unwrap();
         if let Some(password) = password {
