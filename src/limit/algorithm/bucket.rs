@@ -106,6 +106,12 @@ impl Bucket {
         Ok(bucket)
     }
 
+    /// What it is made of, as it was given.
+    #[must_use]
+    pub fn spec(&self) -> BucketSpec {
+        self.spec
+    }
+
     /// That the full bucket drains in a time that can be counted.
     fn check_drain(&self) -> Result<(), InvalidMeter> {
         let step = self.step.saturating_mul(self.tick);
