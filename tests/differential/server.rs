@@ -13,7 +13,7 @@ use sluice::time::Timestamp;
 
 /// What a command answers.
 #[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Answer {
+pub(crate) enum Answer {
     Status(String),
     Error(String),
     Number(i64),
@@ -23,25 +23,25 @@ pub enum Answer {
 }
 
 impl Answer {
-    pub fn bytes(self) -> Vec<u8> {
+    pub(crate) fn bytes(self) -> Vec<u8> {
         match self {
             Self::Bytes(bytes) => bytes,
             other => panic!("not bytes: {other:?}"),
         }
     }
 
-    pub fn text(self) -> String {
+    pub(crate) fn text(self) -> String {
         String::from_utf8(self.bytes()).unwrap()
     }
 
-    pub fn number(self) -> i64 {
+    pub(crate) fn number(self) -> i64 {
         match self {
             Self::Number(number) => number,
             other => panic!("not a number: {other:?}"),
         }
     }
 
-    pub fn list(self) -> Vec<Self> {
+    pub(crate) fn list(self) -> Vec<Self> {
         match self {
             Self::List(list) => list,
             other => panic!("not a list: {other:?}"),
@@ -50,17 +50,17 @@ impl Answer {
 }
 
 /// A running server; it ends with the value.
-pub struct Server {
+pub(crate) struct Server {
     process: Child,
     directory: PathBuf,
     stream: BufReader<UnixStream>,
     sha: String,
 }
 
-pub type Reply = (Timestamp, Vec<Result<Ruling, ForeignValue>>);
+pub(crate) type Reply = (Timestamp, Vec<Result<Ruling, ForeignValue>>);
 
 impl Server {
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let directory = std::env::temp_dir().join(format!("sluice-differential-{}-{count}", std::process::id()));
@@ -84,12 +84,12 @@ impl Server {
         server
     }
 
-    pub fn run(&mut self, words: &[&str]) -> Answer {
+    pub(crate) fn run(&mut self, words: &[&str]) -> Answer {
         let words: Vec<&[u8]> = words.iter().map(|word| word.as_bytes()).collect();
         self.run_bytes(&words)
     }
 
-    pub fn run_bytes(&mut self, words: &[&[u8]]) -> Answer {
+    pub(crate) fn run_bytes(&mut self, words: &[&[u8]]) -> Answer {
         let mut line = format!("*{}\r\n", words.len()).into_bytes();
         for word in words {
             line.extend_from_slice(format!("${}\r\n", word.len()).as_bytes());
@@ -122,12 +122,12 @@ impl Server {
     }
 
     /// Sends a call, judged at `now`, or on the clock of the server.
-    pub fn call(&mut self, call: &Call, now: Option<Timestamp>) -> Reply {
+    pub(crate) fn call(&mut self, call: &Call, now: Option<Timestamp>) -> Reply {
         let answer = self.call_raw(call, now);
         call.decode(&answer.bytes()).unwrap()
     }
 
-    pub fn call_raw(&mut self, call: &Call, now: Option<Timestamp>) -> Answer {
+    pub(crate) fn call_raw(&mut self, call: &Call, now: Option<Timestamp>) -> Answer {
         let count = call.key_count().to_string();
         let now = now.map(|now| now.as_micros().to_string());
         let sha = self.sha.clone();
@@ -139,7 +139,7 @@ impl Server {
     }
 
     /// What is stored at `key`, if it is of the kind of `fresh`.
-    pub fn state(&mut self, key: &Key, fresh: &State) -> State {
+    pub(crate) fn state(&mut self, key: &Key, fresh: &State) -> State {
         match fresh {
             State::Numbers(_) => match self.run(&["GET", key.as_str()]) {
                 Answer::Nothing => fresh.clone(),
@@ -170,7 +170,7 @@ impl Server {
 }
 
 /// The numbers packed in `bytes`.
-pub fn numbers(bytes: &[u8]) -> Vec<u64> {
+pub(crate) fn numbers(bytes: &[u8]) -> Vec<u64> {
     assert_eq!(bytes.len() % 8, 0);
     bytes.chunks(8).map(|chunk| u64::from_le_bytes(chunk.try_into().unwrap())).collect()
 }

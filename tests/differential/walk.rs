@@ -10,14 +10,14 @@ use sluice::time::{Micros, Timestamp};
 
 use crate::server::Server;
 
-const STEPS: usize = 4_000;
+const STEPS: usize = 8_000;
 const EPOCH: u64 = 1_796_069_731_123_456;
 
 /// Numbers that follow from a seed (splitmix64).
-pub struct Dice(pub u64);
+pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
-    pub fn below(&mut self, bound: u64) -> u64 {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -25,7 +25,7 @@ impl Dice {
         (mixed ^ (mixed >> 31)) % bound
     }
 
-    pub fn one_in(&mut self, count: u64) -> bool {
+    pub(crate) fn one_in(&mut self, count: u64) -> bool {
         self.below(count) == 0
     }
 }
@@ -33,7 +33,7 @@ impl Dice {
 const WINDOWS: [u64; 4] = [10_000, 1_000_000, 60_000_000, 90_000_000_000];
 
 /// A meter of the kind and window that belong to `counter`; its amounts differ from time to time.
-pub fn meter(counter: u64, dice: &mut Dice) -> Meter {
+pub(crate) fn meter(counter: u64, dice: &mut Dice) -> Meter {
     let window = Micros::new(WINDOWS[usize::try_from(counter / 5 % 4).unwrap()]);
     let amount = if dice.one_in(8) { 1 + dice.below(9_999) } else { 1 + dice.below(12) };
     match counter % 5 {
@@ -87,7 +87,7 @@ impl Walk {
         match self.dice.below(20) {
             0 => self.now -= self.dice.below(ahead),
             1 => self.now -= self.dice.below(3 * ahead),
-            2..8 => {}
+            2..=8 => {}
             9 => self.now += self.dice.below(2 * ahead),
             _ => self.now += self.dice.below(ahead / 8),
         }
