@@ -10,7 +10,7 @@ use crate::server::Server;
 const START: u64 = 1_796_069_731_000_000;
 
 /// At so many microseconds from the start, a cost under a meter is answered so, and so much is left.
-type Vector = (u64, u32, Meter, Verdict, u64);
+type Vector = (i64, u32, Meter, Verdict, u64);
 
 const SPEC: BucketSpec = BucketSpec {
     amount: 10,
@@ -148,9 +148,44 @@ fn sliding_window() -> Vec<Vector> {
     ]
 }
 
+/// A moment one window ahead counts as now and stays; one step further ahead it is pulled back to now.
+fn clock_steps_back() -> Vec<Vec<Vector>> {
+    let fixed = Meter::FixedWindow(FixedWindow::new(3, Micros::SECOND).unwrap());
+    let log = Meter::SlidingLog(SlidingLog::new(3, Micros::SECOND).unwrap());
+    let sliding = Meter::SlidingWindow(SlidingWindow::new(3, Micros::SECOND).unwrap());
+    let bucket = bucket(BucketSpec { amount: 3, burst: 3, ..SPEC });
+    let third = 333_334;
+    vec![
+        vec![
+            (0, 3, fixed, PASS, 0),
+            (-1_000_000, 1, fixed, after(2_000_000), 0),
+            (-1_000_001, 1, fixed, after(1_000_000), 0),
+            (-1, 3, fixed, PASS, 0),
+        ],
+        vec![
+            (0, 3, log, PASS, 0),
+            (-1_000_000, 1, log, after(2_000_000), 0),
+            (-1_000_001, 1, log, after(1_000_000), 0),
+            (-1, 3, log, PASS, 0),
+        ],
+        vec![
+            (0, 3, sliding, PASS, 0),
+            (-1_000_000, 1, sliding, after(2_100_000), 0),
+            (-1_000_001, 1, sliding, after(1_000_001), 0),
+            (0, 3, sliding, PASS, 0),
+        ],
+        vec![
+            (0, 3, bucket, PASS, 0),
+            (-1_000_000, 1, bucket, after(1_000_000 + third), 0),
+            (-1_000_001, 1, bucket, after(third), 0),
+            (-1, 3, bucket, PASS, 0),
+        ],
+    ]
+}
+
 #[test]
 fn golden_vectors_hold_in_both_twins() {
-    let tables = [
+    let mut tables = vec![
         ("token bucket", token_bucket()),
         ("burst cut", burst_cut_from_100_to_5()),
         ("queue", queue()),
@@ -160,12 +195,13 @@ fn golden_vectors_hold_in_both_twins() {
         ("sliding log", sliding_log()),
         ("sliding window", sliding_window()),
     ];
+    tables.extend(clock_steps_back().into_iter().map(|vectors| ("clock steps back", vectors)));
     let mut server = Server::start();
     for (name, vectors) in tables {
-        let key = Key::new(format!("golden:{name}"));
+        let key = Key::new(format!("golden:{name}:{}", vectors[0].2.kind().code));
         let mut state = (vectors[0].2.kind().fresh)();
         for (row, (at, cost, meter, verdict, remaining)) in vectors.into_iter().enumerate() {
-            let now = Timestamp::from_micros(START + at);
+            let now = Timestamp::from_micros(START.checked_add_signed(at).unwrap());
             let id = ChargeId::new(u64::try_from(row).unwrap() + 1);
             let charge = Charge { key: key.clone(), meter, cost: Cost::new(cost), id, stake: Stake::Binding };
             let charges = [charge];

@@ -300,9 +300,28 @@ fn a_full_log_is_kept_and_given_back_exactly() {
     let verdict = ask(&mut server, &charge("full", meter, 51, 20_000), Some(now)).decisions[0].verdict;
     assert_eq!(verdict, Verdict::Reject(Retry::After(Micros::new(104_000))));
     let mut call = Call::new();
-    given.iter().step_by(2).for_each(|receipt| call.give_back(receipt));
-    call.judge(&[charge("full", meter, 5_000, 20_001)]);
-    assert!(server.call(&call, Some(now)).1[0].as_ref().unwrap().spent());
+    given[..5_000].iter().for_each(|receipt| call.give_back(receipt));
+    call.judge(&[charge("full", meter, 5_001, 20_001)]);
+    call.judge(&[charge("full", meter, 5_000, 20_002)]);
+    let rulings = server.call(&call, Some(now)).1;
+    // The oldest that is left is of batch 100.
+    assert_eq!(rulings[0].as_ref().unwrap().retry(), Some(Retry::After(Micros::new(500_000))));
+    assert!(rulings[1].as_ref().unwrap().spent());
+}
+
+#[test]
+fn what_has_left_a_log_is_not_given_back_again() {
+    let mut server = Server::start();
+    let meter = log(5, 1_000_000);
+    let first = charge("left", meter, 2, 1);
+    ask(&mut server, &first, Some(NOW));
+    ask(&mut server, &charge("left", meter, 1, 2), Some(NOW.after(Micros::new(500_000))));
+    let mut call = Call::new();
+    call.give_back(&first.receipt(NOW.as_micros()));
+    call.judge(&[charge("left", meter, 0, 3)]);
+    let rulings = server.call(&call, Some(NOW.after(Micros::SECOND))).1;
+    assert_eq!(rulings[0].as_ref().unwrap().decisions[0].quota.remaining, 4);
+    server.state(&Key::new("left"), &State::Log(Vec::new()));
 }
 
 #[test]

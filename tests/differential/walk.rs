@@ -104,8 +104,11 @@ impl Walk {
         for _ in 0..=self.dice.below(5) {
             match self.dice.below(10) {
                 0 if !self.receipts.is_empty() => {
-                    let place = self.dice.below(u64::try_from(self.receipts.len()).unwrap());
-                    let receipt = self.receipts.swap_remove(usize::try_from(place).unwrap());
+                    // Mostly recent ones, which still count.
+                    let count = self.receipts.len();
+                    let back = if self.dice.one_in(4) { count } else { count.min(8) };
+                    let back = self.dice.below(u64::try_from(back).unwrap());
+                    let receipt = self.receipts.remove(count - 1 - usize::try_from(back).unwrap());
                     call.give_back(&receipt);
                     driver::give_back(self.state(&receipt.key, &receipt.meter), &receipt, now);
                 }

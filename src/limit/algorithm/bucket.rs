@@ -300,6 +300,17 @@ mod tests {
     }
 
     #[test]
+    fn a_receipt_from_before_the_clock_was_healed_gives_nothing_back() {
+        let meter = Bucket::new(SPEC).unwrap();
+        let mut state = (KIND.fresh)();
+        let (then, now) = (Timestamp::from_micros(1_000_000_000), Timestamp::from_micros(900_000_000));
+        let mark = meter.spend(&mut state, then, Cost::new(5), ChargeId::new(1));
+        assert!(meter.heal(&mut state, now));
+        meter.give_back(&mut state, now, mark, ChargeId::new(1), Cost::new(5));
+        assert_eq!(meter.quota(&state, now).remaining, 15);
+    }
+
+    #[test]
     fn a_share_is_rounded_up_and_keeps_its_queue() {
         let meter = Meter::Bucket(Bucket::new(BucketSpec { queue: 7, ..SPEC }).unwrap());
         let Meter::Bucket(share) = meter.divided(NonZeroU32::new(3).unwrap()) else { unreachable!() };
