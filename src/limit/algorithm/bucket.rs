@@ -106,6 +106,12 @@ impl Bucket {
         Ok(bucket)
     }
 
+    /// What it is made of, as it was given.
+    #[must_use]
+    pub fn spec(&self) -> BucketSpec {
+        self.spec
+    }
+
     /// That the full bucket drains in a time that can be counted.
     fn check_drain(&self) -> Result<(), InvalidMeter> {
         let step = self.step.saturating_mul(self.tick);
@@ -291,6 +297,17 @@ mod tests {
         }
         assert_eq!(waits.len(), 16, "10 s hold 16 turns of 600 ms");
         assert_eq!(waits.last(), Some(&9_600_000));
+    }
+
+    #[test]
+    fn a_receipt_from_before_the_clock_was_healed_gives_nothing_back() {
+        let meter = Bucket::new(SPEC).unwrap();
+        let mut state = (KIND.fresh)();
+        let (then, now) = (Timestamp::from_micros(1_000_000_000), Timestamp::from_micros(900_000_000));
+        let mark = meter.spend(&mut state, then, Cost::new(5), ChargeId::new(1));
+        assert!(meter.heal(&mut state, now));
+        meter.give_back(&mut state, now, mark, ChargeId::new(1), Cost::new(5));
+        assert_eq!(meter.quota(&state, now).remaining, 15);
     }
 
     #[test]

@@ -149,22 +149,24 @@ do
   end
 
   local function give_back(m, state, now, mark, id, cost)
-    local member = format('%.0f:%.0f', id, cost)
+    local member, time = format('%.0f:%.0f', id, cost), now
     if state.added[member] then
       state.added[member] = nil
       state.lump = state.lump - cost
     elseif not state.stored or state.removed[member] then
       return false
     else
-      local time = call('ZSCORE', state.key, member)
-      if not time or tonumber(time) <= state.after then
+      time = tonumber(call('ZSCORE', state.key, member) or nil)
+      if not time or time <= state.after then
         return false
       end
     end
     state.removed[member] = true
     state.gone = state.gone + 1
     state.sum = state.sum - cost
-    state.newest = nil
+    if state.newest and time >= state.newest then
+      state.newest = nil
+    end
     return true
   end
 

@@ -34,9 +34,10 @@ else
   end
 end
 
--- By key: its state (false: a foreign value), its algorithm where it is to be written, and how long it counts.
+-- By key: its state (false: a foreign value); where it is to be written, its algorithm and the last meter; and how long
+-- it counts, where that is known.
 local values = call('MGET', unpack(KEYS))
-local states, changed, resets = {}, {}, {}
+local states, changed, meters, resets = {}, {}, {}, {}
 
 -- Whether any key without a value in one string holds something else.
 local others
@@ -80,8 +81,7 @@ local function load(kind, m, k)
     state = read(kind, m, k)
     states[k] = state
     if state and kind.heal(m, state, now) then
-      local _, reset = kind.quota(m, state, now)
-      changed[k], resets[k] = kind, reset
+      changed[k], meters[k] = kind, m
     end
   end
   return state
@@ -135,8 +135,7 @@ local function give_back(i)
   local state = load(kind, m, k)
   i = m + kind.params
   if state and kind.give_back(m, state, now, N[i + 2], N[i + 1], N[i]) then
-    local _, reset = kind.quota(m, state, now)
-    changed[k], resets[k] = kind, reset
+    changed[k], meters[k], resets[k] = kind, m, nil
   end
   return i + 3
 end
@@ -147,8 +146,7 @@ local function spend(i)
   i = m + kind.params
   if state and N[i] > 0 then
     kind.spend(m, state, now, N[i], N[i + 1])
-    local _, reset = kind.quota(m, state, now)
-    changed[k], resets[k] = kind, reset
+    changed[k], meters[k], resets[k] = kind, m, nil
   end
   return i + 2
 end
@@ -169,8 +167,12 @@ end
 
 -- Every write comes after every judgement: an error above changes nothing. Expiry only collects what no longer counts.
 for k, kind in pairs(changed) do
-  local state = states[k]
-  local ttl = ceil(resets[k] / 1000) + slack
+  local state, reset = states[k], resets[k]
+  if not reset then
+    local _
+    _, reset = kind.quota(meters[k], state, now)
+  end
+  local ttl = ceil(reset / 1000) + slack
   if kind.write then
     kind.write(state, KEYS[k], now, ttl)
   elseif state[1] then
