@@ -73,7 +73,11 @@ pub async fn serve(listener: TcpListener, state: AdminState, stop: impl Future<O
     }
 }
 
-async fn serve_connection(stream: TcpStream, state: Arc<AdminState>, mut ended: watch::Receiver<()>) {
+async fn serve_connection(
+    stream: TcpStream,
+    state: Arc<AdminState>,
+    mut ended: watch::Receiver<()>,
+) {
     let service = service_fn(move |request| {
         let answer = state.answer(&request);
         async move { Ok::<_, Infallible>(answer) }

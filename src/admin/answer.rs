@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytes::Bytes;
 use http_body_util::Full;
-use hyper::header::{ALLOW, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use hyper::header::{
+    ALLOW, CACHE_CONTROL, CONTENT_TYPE, HOST, HeaderValue, X_CONTENT_TYPE_OPTIONS,
+};
 use hyper::http::uri::Authority;
 use hyper::{Method, Request, Response, StatusCode};
 
@@ -27,7 +29,10 @@ pub struct AdminState {
 
 impl fmt::Debug for AdminState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AdminState").field("ready", &self.ready).field("bound", &self.bound).finish_non_exhaustive()
+        f.debug_struct("AdminState")
+            .field("ready", &self.ready)
+            .field("bound", &self.bound)
+            .finish_non_exhaustive()
     }
 }
 
@@ -40,14 +45,22 @@ impl AdminState {
         let path = request.uri().path();
         let probe = matches!(path, "/livez" | "/readyz");
         if !probe && !self.admits(request) {
-            return say(StatusCode::FORBIDDEN, "use the address that this endpoint is bound to, or localhost\n");
+            return say(
+                StatusCode::FORBIDDEN,
+                "use the address that this endpoint is bound to, or localhost\n",
+            );
         }
         if !matches!(path, "/livez" | "/readyz" | "/metrics" | "/config") {
-            return say(StatusCode::NOT_FOUND, "not found; there are /livez, /readyz, /metrics, /config\n");
+            return say(
+                StatusCode::NOT_FOUND,
+                "not found; there are /livez, /readyz, /metrics, /config\n",
+            );
         }
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             let mut answer = say(StatusCode::METHOD_NOT_ALLOWED, "GET only\n");
-            answer.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+            answer
+                .headers_mut()
+                .insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
             return answer;
         }
         match path {
@@ -70,7 +83,9 @@ impl AdminState {
             Some(authority) => Some(authority.clone()),
             None => {
                 let mut hosts = request.headers().get_all(HOST).iter();
-                let first = hosts.next().and_then(|host| Authority::try_from(host.as_bytes()).ok());
+                let first = hosts
+                    .next()
+                    .and_then(|host| Authority::try_from(host.as_bytes()).ok());
                 first.filter(|_| hosts.next().is_none())
             }
         };

@@ -42,8 +42,12 @@ pub fn probe(admin: SocketAddr) -> Result<(), ProbeError> {
 
 pub(super) fn probe_within(admin: SocketAddr, within: Duration) -> Result<(), ProbeError> {
     let address = match admin.ip() {
-        IpAddr::V4(ip) if ip.is_unspecified() => SocketAddr::new(Ipv4Addr::LOCALHOST.into(), admin.port()),
-        IpAddr::V6(ip) if ip.is_unspecified() => SocketAddr::new(Ipv6Addr::LOCALHOST.into(), admin.port()),
+        IpAddr::V4(ip) if ip.is_unspecified() => {
+            SocketAddr::new(Ipv4Addr::LOCALHOST.into(), admin.port())
+        }
+        IpAddr::V6(ip) if ip.is_unspecified() => {
+            SocketAddr::new(Ipv6Addr::LOCALHOST.into(), admin.port())
+        }
         _ => admin,
     };
     let head = ask(address, Instant::now() + within).map_err(ProbeError::Unreachable)?;
@@ -62,14 +66,19 @@ fn ask(address: SocketAddr, deadline: Instant) -> io::Result<[u8; 12]> {
     };
     let mut stream = TcpStream::connect_timeout(&address, left()?)?;
     stream.set_write_timeout(Some(left()?))?;
-    write!(stream, "GET /readyz HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
+    write!(
+        stream,
+        "GET /readyz HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n"
+    )?;
     let mut head = [0; 12];
     let mut rest: &mut [u8] = &mut head;
     while !rest.is_empty() {
         stream.set_read_timeout(Some(left()?))?;
-        match stream.read(rest)? {
-            0 => break,
-            n => rest = rest.get_mut(n..).unwrap_or_default(),
+        match stream.read(rest) {
+            Ok(0) => break,
+            Ok(n) => rest = rest.get_mut(n..).unwrap_or_default(),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
         }
     }
     Ok(head)
@@ -78,5 +87,8 @@ fn ask(address: SocketAddr, deadline: Instant) -> io::Result<[u8; 12]> {
 /// The status of `HTTP/1.1 200`.
 fn status(head: &[u8]) -> Option<u16> {
     let text = std::str::from_utf8(head).ok()?;
-    text.strip_prefix("HTTP/1.1 ").or_else(|| text.strip_prefix("HTTP/1.0 "))?.parse().ok()
+    text.strip_prefix("HTTP/1.1 ")
+        .or_else(|| text.strip_prefix("HTTP/1.0 "))?
+        .parse()
+        .ok()
 }

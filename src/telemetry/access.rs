@@ -55,7 +55,11 @@ impl AccessSink {
         registry: &Registry,
     ) -> std::io::Result<Self> {
         let queue = queue::start(out, waiting, registry.clone())?;
-        Ok(Self(Arc::new(Inner { queue, registry: registry.clone(), allowed: AtomicU64::new(0) })))
+        Ok(Self(Arc::new(Inner {
+            queue,
+            registry: registry.clone(),
+            allowed: AtomicU64::new(0),
+        })))
     }
 
     /// A sink for tests, and the lines that were written to it.
@@ -82,7 +86,9 @@ impl AccessSink {
                     so_far(before + 1) > so_far(before)
                 }
             },
-            Decided::Rejected | Decided::Never | Decided::ShadowRejected | Decided::StoreDown => true,
+            Decided::Rejected | Decided::Never | Decided::ShadowRejected | Decided::StoreDown => {
+                true
+            }
         }
     }
 
@@ -116,7 +122,10 @@ impl Lines {
     /// Every line so far, after a [`AccessSink::flush`] all of them.
     #[must_use]
     pub fn all(&self) -> Vec<String> {
-        String::from_utf8_lossy(&lock(&self.0)).lines().map(str::to_owned).collect()
+        String::from_utf8_lossy(&lock(&self.0))
+            .lines()
+            .map(str::to_owned)
+            .collect()
     }
 }
 

@@ -76,7 +76,11 @@ pub(super) struct Histogram {
 
 impl Histogram {
     pub(super) fn new(buckets: &'static Buckets) -> Self {
-        Self { buckets, counts: std::array::from_fn(|_| AtomicU64::new(0)), sum: AtomicU64::new(0) }
+        Self {
+            buckets,
+            counts: std::array::from_fn(|_| AtomicU64::new(0)),
+            sum: AtomicU64::new(0),
+        }
     }
 
     /// Counts `units`.
@@ -99,7 +103,10 @@ impl Histogram {
 
     /// The counts, one for each bound and one more.
     pub(super) fn counts(&self) -> impl Iterator<Item = u64> {
-        self.counts.iter().take(self.buckets.bounds.len() + 1).map(|count| count.load(Relaxed))
+        self.counts
+            .iter()
+            .take(self.buckets.bounds.len() + 1)
+            .map(|count| count.load(Relaxed))
     }
 
     pub(super) fn sum(&self) -> u64 {
@@ -123,7 +130,9 @@ impl Codes {
     fn cell(&self, code: u16) -> Option<&Counter> {
         let class = usize::from(code / 100).checked_sub(1)?;
         let class = self.classes.get(class)?;
-        class.get_or_init(|| (0..100).map(|_| Counter::default()).collect()).get(usize::from(code % 100))
+        class
+            .get_or_init(|| (0..100).map(|_| Counter::default()).collect())
+            .get(usize::from(code % 100))
     }
 
     /// Every code that was met, with its count.
@@ -145,7 +154,10 @@ impl Codes {
 mod tests {
     use super::*;
 
-    const TENTHS: Buckets = Buckets { bounds: &[1, 5, 10], per_one: 10 };
+    const TENTHS: Buckets = Buckets {
+        bounds: &[1, 5, 10],
+        per_one: 10,
+    };
 
     #[test]
     fn a_bound_belongs_to_its_bucket() {
@@ -165,7 +177,8 @@ mod tests {
         }
         let mut seen = Vec::new();
         codes.each(|code, count| seen.push((code.to_owned(), count)));
-        let expected = [("100", 1), ("200", 2), ("599", 1), ("other", 4)].map(|(code, n)| (code.to_owned(), n));
+        let expected = [("100", 1), ("200", 2), ("599", 1), ("other", 4)]
+            .map(|(code, n)| (code.to_owned(), n));
         assert_eq!(seen, expected);
     }
 

@@ -111,35 +111,63 @@ impl Events {
     pub fn new(registry: &Registry) -> Self {
         let number = registry.workers().take();
         let cells = registry.groups().workers.hold("", number);
-        Self { worker: Arc::new(Worker { number, registry: registry.clone() }), cells }
+        Self {
+            worker: Arc::new(Worker {
+                number,
+                registry: registry.clone(),
+            }),
+            cells,
+        }
     }
 
     fn registry(&self) -> &Registry {
         &self.worker.registry
     }
 
+    #[cfg(test)]
+    pub(super) fn number(&self) -> usize {
+        self.worker.number
+    }
+
     /// The cells of a limit, resolved once for each snapshot. Its series show from now on, at 0.
     #[must_use]
     pub fn limit(&self, name: &str) -> LimitEvents {
-        LimitEvents(self.registry().groups().limits.hold(name, self.worker.number))
+        LimitEvents(
+            self.registry()
+                .groups()
+                .limits
+                .hold(name, self.worker.number),
+        )
     }
 
     /// The cells of a route (`none` where nothing matched), resolved once for each snapshot.
     #[must_use]
     pub fn route(&self, name: &str) -> RouteEvents {
-        RouteEvents(self.registry().groups().routes.hold(name, self.worker.number))
+        RouteEvents(
+            self.registry()
+                .groups()
+                .routes
+                .hold(name, self.worker.number),
+        )
     }
 
     /// The cells of an upstream, resolved once for each snapshot.
     #[must_use]
     pub fn upstream(&self, name: &str) -> UpstreamEvents {
-        UpstreamEvents(self.registry().groups().upstreams.hold(name, self.worker.number))
+        UpstreamEvents(
+            self.registry()
+                .groups()
+                .upstreams
+                .hold(name, self.worker.number),
+        )
     }
 
     /// A call to the store came back (or failed) after `took`, carrying `batch` requests.
     pub fn store_call(&self, took: Duration, batch: usize) {
         self.cells.store_duration.observe_span(took);
-        self.cells.store_batch.observe(u64::try_from(batch).unwrap_or(u64::MAX));
+        self.cells
+            .store_batch
+            .observe(u64::try_from(batch).unwrap_or(u64::MAX));
     }
 
     /// A call to the store failed; `kind` is one of a closed set (`timeout`, `unreachable`, `noscript`, `loading`, ...), `detail` is for the log and carries no credential.
@@ -164,9 +192,18 @@ impl Events {
 
     /// Whether the breaker is open: moves `sluice_store_breaker_open`, logs changes only.
     pub fn store_breaker(&self, open: bool) {
-        if self.registry().groups().process.store_breaker.set(u64::from(open)) == Changed::Yes {
+        if self
+            .registry()
+            .groups()
+            .process
+            .store_breaker
+            .set(u64::from(open))
+            == Changed::Yes
+        {
             if open {
-                tracing::warn!("the store failed too often: its breaker opens, and it is asked only now and then");
+                tracing::warn!(
+                    "the store failed too often: its breaker opens, and it is asked only now and then"
+                );
             } else {
                 tracing::info!("the store's breaker closes: every request asks it again");
             }
@@ -175,7 +212,14 @@ impl Events {
 
     /// Whether decisions are being made without the store: `sluice_store_fallback`.
     pub fn store_fallback(&self, active: bool) {
-        if self.registry().groups().process.store_fallback.set(u64::from(active)) == Changed::Yes {
+        if self
+            .registry()
+            .groups()
+            .process
+            .store_fallback
+            .set(u64::from(active))
+            == Changed::Yes
+        {
             if active {
                 tracing::warn!("limits are decided without the store, each as its if_down says");
             } else {
@@ -188,7 +232,10 @@ impl Events {
     pub fn settlement_dropped(&self) {
         self.cells.settlements_dropped.add(1);
         if let Some(dropped) = self.registry().groups().process.settlement_lines.note() {
-            tracing::warn!(dropped, "charges that should have been given back stayed: the queue to the store is full");
+            tracing::warn!(
+                dropped,
+                "charges that should have been given back stayed: the queue to the store is full"
+            );
         }
     }
 
@@ -202,7 +249,11 @@ impl Events {
     /// A client connected to `listener` (its address as configured); the guard counts it out again.
     #[must_use]
     pub fn connection(&self, listener: &str) -> ConnectionGuard {
-        let cells = self.registry().groups().listeners.hold(listener, self.worker.number);
+        let cells = self
+            .registry()
+            .groups()
+            .listeners
+            .hold(listener, self.worker.number);
         cells.total.add(1);
         cells.open.up();
         ConnectionGuard(cells)
@@ -221,7 +272,10 @@ impl Events {
             process.last_success.set(unix_seconds());
             tracing::info!("the configuration was reloaded");
         } else {
-            tracing::warn!(result, "the configuration was not reloaded: the one before it stays in force");
+            tracing::warn!(
+                result,
+                "the configuration was not reloaded: the one before it stays in force"
+            );
         }
     }
 }
@@ -253,8 +307,12 @@ impl LimitEvents {
 
     /// The share of the quota that was used after the decision, from 0 to 1.
     pub fn used(&self, used: u64, quota: u64) {
-        let thousandths = u128::from(used).saturating_mul(1_000).checked_div(u128::from(quota));
-        self.0.used.observe(thousandths.map_or(1_000, |share| u64::try_from(share).unwrap_or(u64::MAX)));
+        let thousandths = u128::from(used)
+            .saturating_mul(1_000)
+            .checked_div(u128::from(quota));
+        self.0
+            .used
+            .observe(thousandths.map_or(1_000, |share| u64::try_from(share).unwrap_or(u64::MAX)));
     }
 
     /// A request waits this long in the queue.

@@ -78,7 +78,11 @@ impl Cells for LimitCells {
             sums.add(&metrics::DECISIONS, &[name, decided.label()], cell.get());
         }
         for (source, cell) in DecisionSource::ALL.iter().zip(&self.sources) {
-            sums.add(&metrics::DECISION_SOURCE, &[name, source.label()], cell.get());
+            sums.add(
+                &metrics::DECISION_SOURCE,
+                &[name, source.label()],
+                cell.get(),
+            );
         }
         sums.add_histogram(&metrics::LIMIT_USED, &[name], &self.used);
         sums.add_histogram(&metrics::DELAY, &[name], &self.delay);
@@ -87,8 +91,9 @@ impl Cells for LimitCells {
 }
 
 /// The values of the label `method`.
-const METHODS: [&str; 10] =
-    ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE", "other"];
+const METHODS: [&str; 10] = [
+    "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "CONNECT", "TRACE", "other",
+];
 
 /// One route.
 #[derive(Debug)]
@@ -101,7 +106,10 @@ pub(super) struct RouteCells {
 
 impl Default for RouteCells {
     fn default() -> Self {
-        Self { codes: Default::default(), duration: Histogram::new(&metrics::LATENCIES) }
+        Self {
+            codes: Default::default(),
+            duration: Histogram::new(&metrics::LATENCIES),
+        }
     }
 }
 
@@ -144,7 +152,8 @@ impl Default for UpstreamCells {
 
 impl Cells for UpstreamCells {
     fn report(&self, name: &str, sums: &mut Sums) {
-        self.codes.each(|code, count| sums.add(&metrics::UPSTREAM_REQUESTS, &[name, code], count));
+        self.codes
+            .each(|code, count| sums.add(&metrics::UPSTREAM_REQUESTS, &[name, code], count));
         sums.add_histogram(&metrics::UPSTREAM_DURATION, &[name], &self.duration);
         sums.add(&metrics::UPSTREAM_IN_FLIGHT, &[name], self.in_flight.get());
     }
@@ -188,7 +197,11 @@ impl Cells for WorkerCells {
     fn report(&self, _name: &str, sums: &mut Sums) {
         sums.add_histogram(&metrics::STORE_DURATION, &[], &self.store_duration);
         sums.add_histogram(&metrics::STORE_BATCH, &[], &self.store_batch);
-        sums.add(&metrics::SETTLEMENTS_DROPPED, &[], self.settlements_dropped.get());
+        sums.add(
+            &metrics::SETTLEMENTS_DROPPED,
+            &[],
+            self.settlements_dropped.get(),
+        );
     }
 }
 
@@ -237,11 +250,14 @@ impl ProcessCells {
         sums.add(&metrics::STORE_UP, &[], self.store_up.get());
         sums.add(&metrics::STORE_BREAKER, &[], self.store_breaker.get());
         sums.add(&metrics::STORE_FALLBACK, &[], self.store_fallback.get());
-        self.store_errors.each(|kind, count| sums.add(&metrics::STORE_ERRORS, &[kind], count));
+        self.store_errors
+            .each(|kind, count| sums.add(&metrics::STORE_ERRORS, &[kind], count));
         sums.add(&metrics::KEYS, &[], self.keys.get());
         sums.add(&metrics::KEYS_MAX, &[], self.keys_max.get());
-        self.refused.each(|reason, count| sums.add(&metrics::REFUSED_CONNECTIONS, &[reason], count));
-        self.reloads.each(|result, count| sums.add(&metrics::RELOADS, &[result], count));
+        self.refused
+            .each(|reason, count| sums.add(&metrics::REFUSED_CONNECTIONS, &[reason], count));
+        self.reloads
+            .each(|result, count| sums.add(&metrics::RELOADS, &[result], count));
         sums.add(&metrics::LAST_SUCCESS, &[], self.last_success.get());
         sums.add(&metrics::LOG_DROPPED, &[], self.log_dropped.get());
         sums.add(&metrics::BUILD_INFO, &[env!("CARGO_PKG_VERSION")], 1);
@@ -255,12 +271,20 @@ pub(super) struct Tally(RwLock<Vec<(&'static str, Counter)>>);
 impl Tally {
     /// These words are shown from the start, at 0.
     fn of(words: &[&'static str]) -> Self {
-        Self(RwLock::new(words.iter().map(|word| (*word, Counter::default())).collect()))
+        Self(RwLock::new(
+            words
+                .iter()
+                .map(|word| (*word, Counter::default()))
+                .collect(),
+        ))
     }
 
     /// Counts one more of `word`.
     pub(super) fn add(&self, word: &'static str) {
-        let find = |words: &[(&'static str, Counter)]| match words.iter().find(|(known, _)| *known == word) {
+        let find = |words: &[(&'static str, Counter)]| match words
+            .iter()
+            .find(|(known, _)| *known == word)
+        {
             Some((_, counter)) => {
                 counter.add(1);
                 true

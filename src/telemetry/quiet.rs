@@ -17,7 +17,11 @@ pub(super) struct Quiet {
 
 impl Default for Quiet {
     fn default() -> Self {
-        Self { start: Instant::now(), next: AtomicU64::new(0), unsaid: AtomicU64::new(0) }
+        Self {
+            start: Instant::now(),
+            next: AtomicU64::new(0),
+            unsaid: AtomicU64::new(0),
+        }
     }
 }
 
@@ -32,7 +36,10 @@ impl Quiet {
         self.unsaid.fetch_add(1, Relaxed);
         let next = self.next.load(Relaxed);
         let due = millis(since_start) >= next
-            && self.next.compare_exchange(next, millis(since_start + PAUSE), Relaxed, Relaxed).is_ok();
+            && self
+                .next
+                .compare_exchange(next, millis(since_start + PAUSE), Relaxed, Relaxed)
+                .is_ok();
         due.then(|| self.unsaid.swap(0, Relaxed))
     }
 }

@@ -40,7 +40,9 @@ pub(super) struct Held<C> {
 
 impl<C> Default for Family<C> {
     fn default() -> Self {
-        Self { names: Mutex::default() }
+        Self {
+            names: Mutex::default(),
+        }
     }
 }
 
@@ -56,7 +58,10 @@ impl<C: Cells> Family<C> {
             names.insert(name.into(), Arc::clone(&series));
             series
         };
-        Held { cells: series.of(worker), series }
+        Held {
+            cells: series.of(worker),
+            series,
+        }
     }
 
     fn retire(names: &mut BTreeMap<Arc<str>, Arc<Series<C>>>) {
@@ -91,7 +96,10 @@ impl<C: Cells> Series<C> {
 
 impl<C> Clone for Held<C> {
     fn clone(&self) -> Self {
-        Self { cells: Arc::clone(&self.cells), series: Arc::clone(&self.series) }
+        Self {
+            cells: Arc::clone(&self.cells),
+            series: Arc::clone(&self.series),
+        }
     }
 }
 

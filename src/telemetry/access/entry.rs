@@ -102,7 +102,10 @@ impl Serialize for Limits<'_> {
         }
         let mut limits = serializer.serialize_seq(Some(self.0.len()))?;
         for (name, decided) in self.0 {
-            limits.serialize_element(&Met { name, decision: decided.label() })?;
+            limits.serialize_element(&Met {
+                name,
+                decision: decided.label(),
+            })?;
         }
         limits.end()
     }

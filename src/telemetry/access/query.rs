@@ -10,7 +10,9 @@ use percent_encoding::percent_decode_str;
 /// API reads its query.
 #[must_use]
 pub fn masked(path: &str, query: Option<&str>, names: &[String]) -> String {
-    let Some(query) = query else { return path.to_owned() };
+    let Some(query) = query else {
+        return path.to_owned();
+    };
     let mut text = String::with_capacity(path.len() + 1 + query.len());
     text.push_str(path);
     text.push('?');
@@ -36,7 +38,13 @@ pub fn masked(path: &str, query: Option<&str>, names: &[String]) -> String {
 }
 
 fn is_secret(name: &str, names: &[String]) -> bool {
-    let name = if name.contains('+') { Cow::from(name.replace('+', " ")) } else { Cow::from(name) };
+    let name = if name.contains('+') {
+        Cow::from(name.replace('+', " "))
+    } else {
+        Cow::from(name)
+    };
     let name = percent_decode_str(&name).decode_utf8_lossy();
-    names.iter().any(|secret| secret.eq_ignore_ascii_case(name.trim()))
+    names
+        .iter()
+        .any(|secret| secret.eq_ignore_ascii_case(name.trim()))
 }

@@ -82,7 +82,12 @@ impl Producer {
             if left.is_zero() {
                 return Flushed::TimedOut;
             }
-            state = self.0.done.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state = self
+                .0
+                .done
+                .wait_timeout(state, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
         }
         Flushed::All
     }
@@ -103,9 +108,15 @@ impl Queue {
         while self.take(&mut batch) {
             let lines = u64::try_from(batch.len()).unwrap_or(u64::MAX);
             text.clear();
-            batch.drain(..).for_each(|entry| entry.write_line(&mut text));
+            batch
+                .drain(..)
+                .for_each(|entry| entry.write_line(&mut text));
             // Nobody may be reading any more: requests go on, and the lines count as dropped.
-            if out.write_all(text.as_bytes()).and_then(|()| out.flush()).is_err() {
+            if out
+                .write_all(text.as_bytes())
+                .and_then(|()| out.flush())
+                .is_err()
+            {
                 registry.groups().process.log_dropped.add(lines);
             }
             lock(&self.state).written += lines;
@@ -121,7 +132,10 @@ impl Queue {
                 return false;
             }
             state.idle = true;
-            state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self
+                .work
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
         }
         state.idle = false;
         std::mem::swap(&mut state.waiting, batch);
