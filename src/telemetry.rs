@@ -5,11 +5,13 @@
 
 pub mod access;
 mod cells;
+mod decided;
 pub mod events;
 mod groups;
 pub mod metrics;
 mod quiet;
 mod series;
+mod sums;
 
 pub use access::{AccessEntry, AccessSink};
 pub use events::{Decided, DecisionSource, Events, LimitEvents, RouteEvents, UpstreamEvents};

@@ -76,6 +76,7 @@ pub(super) struct Histogram {
 
 impl Histogram {
     pub(super) fn new(buckets: &'static Buckets) -> Self {
+        debug_assert!(buckets.bounds.len() <= MOST_BOUNDS);
         Self {
             buckets,
             counts: std::array::from_fn(|_| AtomicU64::new(0)),

@@ -6,9 +6,10 @@ use hyper::Method;
 
 use super::cells::{Codes, Counter, Gauge, Histogram};
 use super::events::{Decided, DecisionSource};
-use super::metrics::{self, Sums};
+use super::metrics;
 use super::quiet::Quiet;
 use super::series::{Cells, Family};
+use super::sums::Sums;
 
 /// Every cell of the process.
 #[derive(Debug, Default)]

@@ -9,9 +9,10 @@ use std::time::{Duration, SystemTime};
 use prometheus::core::{Collector, Desc};
 use prometheus::proto;
 
-use super::cells::{Buckets, Histogram};
+use super::cells::Buckets;
 use super::groups::Groups;
 use super::series::Numbers;
+use super::sums::{Sum, Sums};
 
 /// What a metric is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -37,208 +38,71 @@ pub struct Metric {
     pub help: &'static str,
 }
 
-const fn metric(
-    kind: Kind,
-    name: &'static str,
-    labels: &'static [&'static str],
-    help: &'static str,
-) -> Metric {
-    Metric {
-        kind,
-        name,
-        labels,
-        help,
-    }
+/// Defines each metric once, and lists them all.
+macro_rules! metrics {
+    ($($id:ident: $kind:ident $name:literal $labels:tt $help:literal;)*) => {
+        $(pub(super) static $id: Metric =
+            Metric { kind: Kind::$kind, name: $name, labels: &$labels, help: $help };)*
+
+        /// Every metric of the process.
+        pub static METRICS: &[&Metric] = &[$(&$id),*];
+    };
 }
 
-use Kind::{Counter as C, Gauge as G, Histogram as H};
-
-/// Every metric of the process.
-pub static METRICS: [&Metric; 26] = [
-    &REQUESTS,
-    &REQUEST_DURATION,
-    &DECISIONS,
-    &DECISION_SOURCE,
-    &LIMIT_USED,
-    &DELAY,
-    &KEY_MISSING,
-    &STORE_DURATION,
-    &STORE_BATCH,
-    &STORE_UP,
-    &STORE_BREAKER,
-    &STORE_FALLBACK,
-    &STORE_ERRORS,
-    &KEYS,
-    &KEYS_MAX,
-    &UPSTREAM_REQUESTS,
-    &UPSTREAM_DURATION,
-    &UPSTREAM_IN_FLIGHT,
-    &CONNECTIONS,
-    &CONNECTIONS_TOTAL,
-    &REFUSED_CONNECTIONS,
-    &SETTLEMENTS_DROPPED,
-    &LOG_DROPPED,
-    &RELOADS,
-    &LAST_SUCCESS,
-    &BUILD_INFO,
-];
-
-pub(super) static REQUESTS: Metric = metric(
-    C,
-    "sluice_requests_total",
-    &["route", "method", "code"],
-    "Requests that were answered.",
-);
-pub(super) static REQUEST_DURATION: Metric = metric(
-    H,
-    "sluice_request_duration_seconds",
-    &["route"],
-    "From the head of a request to the end of its answer.",
-);
-pub(super) static DECISIONS: Metric = metric(
-    C,
-    "sluice_decisions_total",
-    &["limit", "decision"],
-    "How requests fared with each limit that they met.",
-);
-pub(super) static DECISION_SOURCE: Metric = metric(
-    C,
-    "sluice_decision_source_total",
-    &["limit", "source"],
-    "Who decided: the store, this process while the store was away, or nobody.",
-);
-pub(super) static LIMIT_USED: Metric = metric(
-    H,
-    "sluice_limit_used_ratio",
-    &["limit"],
-    "The share of a key's quota that was used after a decision.",
-);
-pub(super) static DELAY: Metric = metric(
-    H,
-    "sluice_delay_seconds",
-    &["limit"],
-    "How long delayed requests wait their turn in a queue.",
-);
-pub(super) static KEY_MISSING: Metric = metric(
-    C,
-    "sluice_key_missing_total",
-    &["limit"],
-    "Requests that carried nothing of a limit's key.",
-);
-pub(super) static STORE_DURATION: Metric = metric(
-    H,
-    "sluice_store_duration_seconds",
-    &[],
-    "How long a call to the store took.",
-);
-pub(super) static STORE_BATCH: Metric = metric(
-    H,
-    "sluice_store_batch_size",
-    &[],
-    "How many requests travelled in one call to the store.",
-);
-pub(super) static STORE_UP: Metric = metric(
-    G,
-    "sluice_store_up",
-    &[],
-    "Whether the store answers: 1 or 0.",
-);
-pub(super) static STORE_BREAKER: Metric = metric(
-    G,
-    "sluice_store_breaker_open",
-    &[],
-    "Whether the store is not being asked because it failed too often: 1 or 0.",
-);
-pub(super) static STORE_FALLBACK: Metric = metric(
-    G,
-    "sluice_store_fallback",
-    &[],
-    "Whether decisions are being made without the store: 1 or 0.",
-);
-pub(super) static STORE_ERRORS: Metric = metric(
-    C,
-    "sluice_store_errors_total",
-    &["kind"],
-    "Calls to the store that failed.",
-);
-pub(super) static KEYS: Metric = metric(
-    G,
-    "sluice_keys",
-    &[],
-    "Keys that this process counts in memory.",
-);
-pub(super) static KEYS_MAX: Metric = metric(
-    G,
-    "sluice_keys_max",
-    &[],
-    "How many keys this process may count in memory.",
-);
-pub(super) static UPSTREAM_REQUESTS: Metric = metric(
-    C,
-    "sluice_upstream_requests_total",
-    &["upstream", "code"],
-    "Requests that went to an upstream; without an answer of its own, the code is the gateway's.",
-);
-pub(super) static UPSTREAM_DURATION: Metric = metric(
-    H,
-    "sluice_upstream_duration_seconds",
-    &["upstream"],
-    "From sending a request to the head of the upstream's answer.",
-);
-pub(super) static UPSTREAM_IN_FLIGHT: Metric = metric(
-    G,
-    "sluice_upstream_in_flight",
-    &["upstream"],
-    "Requests that are with an upstream now.",
-);
-pub(super) static CONNECTIONS: Metric = metric(
-    G,
-    "sluice_connections",
-    &["listener"],
-    "Clients that are connected now.",
-);
-pub(super) static CONNECTIONS_TOTAL: Metric = metric(
-    C,
-    "sluice_connections_total",
-    &["listener"],
-    "Clients that have connected.",
-);
-pub(super) static REFUSED_CONNECTIONS: Metric = metric(
-    C,
-    "sluice_refused_connections_total",
-    &["reason"],
-    "Connections that were closed before they made a request.",
-);
-pub(super) static SETTLEMENTS_DROPPED: Metric = metric(
-    C,
-    "sluice_settlements_dropped_total",
-    &[],
-    "Charges that should have been given back and stayed, because the queue was full.",
-);
-pub(super) static LOG_DROPPED: Metric = metric(
-    C,
-    "sluice_log_dropped_total",
-    &[],
-    "Lines of the access log that were dropped because the queue was full or nobody took them.",
-);
-pub(super) static RELOADS: Metric = metric(
-    C,
-    "sluice_config_reloads_total",
-    &["result"],
-    "Reloads of the configuration.",
-);
-pub(super) static LAST_SUCCESS: Metric = metric(
-    G,
-    "sluice_config_last_success_timestamp_seconds",
-    &[],
-    "When the configuration in force was loaded, in seconds since the Unix epoch.",
-);
-pub(super) static BUILD_INFO: Metric = metric(
-    G,
-    "sluice_build_info",
-    &["version"],
-    "Always 1; the label says which version runs.",
-);
+metrics! {
+    REQUESTS: Counter "sluice_requests_total" ["route", "method", "code"]
+        "Requests that were answered.";
+    REQUEST_DURATION: Histogram "sluice_request_duration_seconds" ["route"]
+        "From the head of a request to the end of its answer.";
+    DECISIONS: Counter "sluice_decisions_total" ["limit", "decision"]
+        "How requests fared with each limit that they met.";
+    DECISION_SOURCE: Counter "sluice_decision_source_total" ["limit", "source"]
+        "Who decided: the store, this process while the store was away, or nobody.";
+    LIMIT_USED: Histogram "sluice_limit_used_ratio" ["limit"]
+        "The share of a key's quota that was used after a decision.";
+    DELAY: Histogram "sluice_delay_seconds" ["limit"]
+        "How long delayed requests wait their turn in a queue.";
+    KEY_MISSING: Counter "sluice_key_missing_total" ["limit"]
+        "Requests that carried nothing of a limit's key.";
+    STORE_DURATION: Histogram "sluice_store_duration_seconds" []
+        "How long a call to the store took.";
+    STORE_BATCH: Histogram "sluice_store_batch_size" []
+        "How many requests travelled in one call to the store.";
+    STORE_UP: Gauge "sluice_store_up" []
+        "Whether the store answers: 1 or 0.";
+    STORE_BREAKER: Gauge "sluice_store_breaker_open" []
+        "Whether the store is not being asked because it failed too often: 1 or 0.";
+    STORE_FALLBACK: Gauge "sluice_store_fallback" []
+        "Whether decisions are being made without the store: 1 or 0.";
+    STORE_ERRORS: Counter "sluice_store_errors_total" ["kind"]
+        "Calls to the store that failed.";
+    KEYS: Gauge "sluice_keys" []
+        "Keys that this process counts in memory.";
+    KEYS_MAX: Gauge "sluice_keys_max" []
+        "How many keys this process may count in memory.";
+    UPSTREAM_REQUESTS: Counter "sluice_upstream_requests_total" ["upstream", "code"]
+        "Requests that went to an upstream; without an answer of its own, the code is the gateway's.";
+    UPSTREAM_DURATION: Histogram "sluice_upstream_duration_seconds" ["upstream"]
+        "From sending a request to the head of the upstream's answer.";
+    UPSTREAM_IN_FLIGHT: Gauge "sluice_upstream_in_flight" ["upstream"]
+        "Requests that are with an upstream now.";
+    CONNECTIONS: Gauge "sluice_connections" ["listener"]
+        "Clients that are connected now.";
+    CONNECTIONS_TOTAL: Counter "sluice_connections_total" ["listener"]
+        "Clients that have connected.";
+    REFUSED_CONNECTIONS: Counter "sluice_refused_connections_total" ["reason"]
+        "Connections that were closed before they made a request.";
+    SETTLEMENTS_DROPPED: Counter "sluice_settlements_dropped_total" []
+        "Charges that should have been given back and stayed, because the queue was full.";
+    LOG_DROPPED: Counter "sluice_log_dropped_total" []
+        "Lines of the access log that were dropped because the queue was full or nobody took them.";
+    RELOADS: Counter "sluice_config_reloads_total" ["result"]
+        "Reloads of the configuration.";
+    LAST_SUCCESS: Gauge "sluice_config_last_success_timestamp_seconds" []
+        "When the configuration in force was loaded, in seconds since the Unix epoch.";
+    BUILD_INFO: Gauge "sluice_build_info" ["version"]
+        "Always 1; the label says which version runs.";
+}
 
 /// Microseconds: how long clients and upstreams take.
 pub(super) static LATENCIES: Buckets = Buckets {
@@ -342,66 +206,6 @@ pub(super) fn unix_seconds() -> u64 {
         .as_secs()
 }
 
-/// One series at a scrape, summed over the workers.
-#[derive(Debug)]
-enum Sum {
-    Number(u64),
-    Histogram {
-        buckets: &'static Buckets,
-        counts: Vec<u64>,
-        sum: u64,
-    },
-}
-
-/// All series at a scrape: by metric, then by the values of its labels.
-#[derive(Debug, Default)]
-pub(super) struct Sums(HashMap<&'static str, BTreeMap<Vec<String>, Sum>>);
-
-impl Sums {
-    /// Adds a worker's number to a series.
-    pub(super) fn add(&mut self, metric: &'static Metric, labels: &[&str], number: u64) {
-        match self.series(metric, labels).or_insert(Sum::Number(0)) {
-            Sum::Number(sum) => *sum = sum.wrapping_add(number),
-            Sum::Histogram { .. } => debug_assert!(false, "{} is a histogram", metric.name),
-        }
-    }
-
-    /// Adds a worker's histogram to a series.
-    pub(super) fn add_histogram(
-        &mut self,
-        metric: &'static Metric,
-        labels: &[&str],
-        cells: &Histogram,
-    ) {
-        let buckets = cells.buckets();
-        let empty = || Sum::Histogram {
-            buckets,
-            counts: vec![0; buckets.bounds.len() + 1],
-            sum: 0,
-        };
-        match self.series(metric, labels).or_insert_with(empty) {
-            Sum::Histogram { counts, sum, .. } => {
-                counts
-                    .iter_mut()
-                    .zip(cells.counts())
-                    .for_each(|(all, one)| *all = all.wrapping_add(one));
-                *sum = sum.wrapping_add(cells.sum());
-            }
-            Sum::Number(_) => debug_assert!(false, "{} is no histogram", metric.name),
-        }
-    }
-
-    fn series(
-        &mut self,
-        metric: &'static Metric,
-        labels: &[&str],
-    ) -> std::collections::btree_map::Entry<'_, Vec<String>, Sum> {
-        debug_assert_eq!(metric.labels.len(), labels.len(), "{}", metric.name);
-        let labels = labels.iter().map(|label| (*label).to_owned()).collect();
-        self.0.entry(metric.name).or_default().entry(labels)
-    }
-}
-
 /// Sums the cells of all workers when Prometheus asks.
 struct Scrape {
     groups: Arc<Groups>,
@@ -418,13 +222,13 @@ impl Collector for Scrape {
         self.groups.report(&mut sums);
         METRICS
             .iter()
-            .map(|metric| metric.family(sums.0.remove(metric.name).unwrap_or_default()))
+            .map(|metric| metric.family(&sums.take(metric)))
             .collect()
     }
 }
 
 impl Metric {
-    fn family(&self, series: BTreeMap<Vec<String>, Sum>) -> proto::MetricFamily {
+    fn family(&self, series: &BTreeMap<Vec<String>, Sum>) -> proto::MetricFamily {
         let mut family = proto::MetricFamily::default();
         family.set_name(self.name.to_owned());
         family.set_help(self.help.to_owned());

@@ -9,7 +9,7 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex};
 
 use super::lock;
-use super::metrics::Sums;
+use super::sums::Sums;
 
 /// How many names that nothing holds any more a family keeps.
 const SPARE: usize = 64;
@@ -23,8 +23,10 @@ pub(super) trait Cells: Default {
 /// The series of one kind of name: of all limits, say.
 #[derive(Debug)]
 pub(super) struct Family<C> {
-    names: Mutex<BTreeMap<Arc<str>, Arc<Series<C>>>>,
+    names: Mutex<Names<C>>,
 }
+
+type Names<C> = BTreeMap<Arc<str>, Arc<Series<C>>>;
 
 /// The cells of one name, for each worker that met it.
 #[derive(Debug)]
@@ -64,7 +66,7 @@ impl<C: Cells> Family<C> {
         }
     }
 
-    fn retire(names: &mut BTreeMap<Arc<str>, Arc<Series<C>>>) {
+    fn retire(names: &mut Names<C>) {
         let unheld = |series: &Arc<Series<C>>| Arc::strong_count(series) == 1;
         if names.values().filter(|series| unheld(series)).count() > SPARE {
             names.retain(|_, series| !unheld(series));
