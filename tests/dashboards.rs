@@ -1,5 +1,7 @@
 //! What the dashboards ask is what the gateway tells: held by the list of metrics, and by a real Prometheus.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -111,7 +113,9 @@ fn every_expression_has_an_answer_from_prometheus() {
         match prometheus.ask(expr) {
             Answer::Value => return Ok(()),
             Answer::Refused(why) => return Err(why),
-            Answer::NothingYet => next_scrape().map_err(|_| "no answer in time".to_owned())?,
+            Answer::NothingYet => {
+                next_scrape().map_err(|error| format!("no answer in time: {error}"))?
+            }
         }
     };
     has_answers("count_over_time(up[20s]) > 5").unwrap();
