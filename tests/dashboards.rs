@@ -114,7 +114,7 @@ fn every_expression_has_an_answer_from_prometheus() {
             Answer::Value => return Ok(()),
             Answer::Refused(why) => return Err(why),
             Answer::NothingYet => {
-                next_scrape().map_err(|error| format!("no answer in time: {error}"))?
+                next_scrape().map_err(|error| format!("no answer in time: {error}"))?;
             }
         }
     };
