@@ -1,0 +1,28 @@
+//! `sluice health`: whether the gateway on this machine is ready, for the health checks of containers.
+
+#![expect(clippy::print_stderr, reason = "a failed check says why")]
+
+use std::process::ExitCode;
+
+use super::{EXIT_CONFIG, HealthArguments, environment};
+use crate::{admin, config};
+
+pub(super) fn run(arguments: &HealthArguments) -> ExitCode {
+    let address = match arguments.admin {
+        Some(address) => address,
+        None => match config::load(&arguments.config, &environment) {
+            Ok(loaded) => loaded.policy.admin,
+            Err(report) => {
+                eprintln!("{report}");
+                return ExitCode::from(EXIT_CONFIG);
+            }
+        },
+    };
+    match admin::probe(address) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(reason) => {
+            eprintln!("not ready: {reason}");
+            ExitCode::FAILURE
+        }
+    }
+}
