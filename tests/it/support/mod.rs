@@ -6,7 +6,7 @@ mod redis;
 mod upstream;
 
 pub use client::{Client, Response, code, codes, get, parallel, raw, send};
-pub use gateway::{Gateway, Metrics};
+pub use gateway::{Gateway, Metrics, signal};
 pub use redis::RedisServer;
 pub use upstream::{Recorded, Upstream};
 
