@@ -5,6 +5,7 @@ mod support;
 
 mod admission;
 mod configuration;
+mod documentation;
 mod identity;
 mod operating;
 mod proxying;
