@@ -1,5 +1,6 @@
 //! sluice: a reverse proxy that limits rates.
 
+pub mod admin;
 pub mod identify;
 pub mod limit;
 pub mod limiter;

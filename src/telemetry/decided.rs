@@ -1,0 +1,76 @@
+//! What metrics and the access log call a decision.
+
+/// How a request fared with one limit: the label `decision`.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum Decided {
+    /// It passed at once.
+    Allowed,
+    /// It waited its turn.
+    Delayed,
+    /// It was over the limit.
+    Rejected,
+    /// Its cost can never pass.
+    Never,
+    /// It was over a limit in shadow.
+    ShadowRejected,
+    /// The limit did not apply (`skip`, `except`, `if_missing: skip`).
+    Skipped,
+    /// The store was away and the limit says `deny`.
+    StoreDown,
+}
+
+impl Decided {
+    /// Every value, in the order of the declaration.
+    pub const ALL: [Self; 7] = [
+        Self::Allowed,
+        Self::Delayed,
+        Self::Rejected,
+        Self::Never,
+        Self::ShadowRejected,
+        Self::Skipped,
+        Self::StoreDown,
+    ];
+
+    /// Its name in metrics and in the access log.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Allowed => "allowed",
+            Self::Delayed => "delayed",
+            Self::Rejected => "rejected",
+            Self::Never => "never",
+            Self::ShadowRejected => "shadow_rejected",
+            Self::Skipped => "skipped",
+            Self::StoreDown => "store_down",
+        }
+    }
+}
+
+/// Who decided: the label `source`.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum DecisionSource {
+    /// The store.
+    Store,
+    /// This process, while the store is away.
+    Local,
+    /// Nobody: the store is away and the limit says `allow`.
+    Open,
+    /// Nobody: the store is away and the limit says `deny`.
+    Closed,
+}
+
+impl DecisionSource {
+    /// Every value, in the order of the declaration.
+    pub const ALL: [Self; 4] = [Self::Store, Self::Local, Self::Open, Self::Closed];
+
+    /// Its name in metrics.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Store => "store",
+            Self::Local => "local",
+            Self::Open => "open",
+            Self::Closed => "closed",
+        }
+    }
+}
