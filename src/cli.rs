@@ -69,12 +69,12 @@ enum Format {
 
 #[derive(Args, Debug)]
 struct HealthArguments {
-    /// The configuration, for the address of the admin endpoint
-    #[arg(short, long, value_name = "FILE", default_value = "gateway.yaml")]
-    config: PathBuf,
-    /// The address of the admin endpoint, instead of a configuration's
-    #[arg(long, value_name = "ADDRESS")]
-    admin: Option<std::net::SocketAddr>,
+    /// The configuration that names the admin endpoint
+    #[arg(short, long, value_name = "FILE", conflicts_with = "admin")]
+    config: Option<PathBuf>,
+    /// The address of the admin endpoint
+    #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9900")]
+    admin: std::net::SocketAddr,
 }
 
 /// Parses the arguments, runs one command, and turns its result into an exit code.

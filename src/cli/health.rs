@@ -8,9 +8,9 @@ use super::{EXIT_CONFIG, HealthArguments, environment};
 use crate::{admin, config};
 
 pub(super) fn run(arguments: &HealthArguments) -> ExitCode {
-    let address = match arguments.admin {
-        Some(address) => address,
-        None => match config::load(&arguments.config, &environment) {
+    let address = match &arguments.config {
+        None => arguments.admin,
+        Some(file) => match config::load(file, &environment) {
             Ok(loaded) => loaded.policy.admin,
             Err(report) => {
                 eprintln!("{report}");
