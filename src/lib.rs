@@ -1,6 +1,7 @@
 //! sluice: a reverse proxy that limits rates.
 
 pub mod gateway;
+pub mod admin;
 pub mod identify;
 pub mod limit;
 pub mod limiter;
