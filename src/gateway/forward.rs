@@ -91,7 +91,8 @@ async fn send(way: &Way<'_>, outbound: Outbound) -> Result<Sent, (Rejection, Rea
     let progress = Rc::clone(outbound.body.progress());
     let again = lease.is_reused().then(|| Again::of(&outbound)).flatten();
     let client_host = outbound.host.clone();
-    let failure = match exchange(&mut lease, outbound.into_request(&lease), &progress, way.timeouts.response).await {
+    let request = outbound.into_request(&lease);
+    let failure = match exchange(&mut lease, request, &progress, way.timeouts.response).await {
         Ok(answer) => return Ok((answer, lease)),
         Err(failure) => failure,
     };

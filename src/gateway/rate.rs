@@ -1,7 +1,5 @@
 //! `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers-11): what a client is told about its limits.
 
-use std::fmt::Write as _;
-
 use hyper::HeaderMap;
 use hyper::header::{HeaderName, HeaderValue};
 use sfv::{FieldType as _, List, ListEntry, Parser};
@@ -104,8 +102,7 @@ impl Item {
 
 fn push(out: &mut String, key: &str, value: u64) {
     out.push_str(key);
-    // Writing to a String cannot fail.
-    drop(write!(out, "{}", value.min(LARGEST)));
+    out.push_str(&value.min(LARGEST).to_string());
 }
 
 /// One field line: ours first, then the upstream's items as far as they are well formed and under names of their own.

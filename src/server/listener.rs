@@ -11,7 +11,7 @@ use std::time::Duration;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{JoinSet, yield_now};
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::connection::{self, ClientTimeouts};
 use super::drain::{Drained, Stop};

@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bytes::Bytes;
 use hyper::body::{Body as HttpBody, Frame, Incoming, SizeHint};
@@ -34,11 +35,11 @@ pub(in crate::gateway) enum Content {
 /// The upstream's body. The connection goes back to its pool at the end, and is closed when it is dropped before.
 #[derive(Debug)]
 pub(in crate::gateway) struct Relay {
-    pub(in crate::gateway) incoming: Incoming,
-    pub(in crate::gateway) lease: Option<Lease<Upload>>,
-    pub(in crate::gateway) trailers: Trailers,
-    pub(in crate::gateway) in_flight: UpstreamGuard,
+    incoming: Incoming,
+    lease: Option<Lease<Upload>>,
+    trailers: Trailers,
     idle: Idle,
+    _in_flight: UpstreamGuard,
 }
 
 /// Whether the client takes trailers (`TE: trailers`).
@@ -55,10 +56,10 @@ impl Relay {
         incoming: Incoming,
         lease: Lease<Upload>,
         trailers: Trailers,
-        pause: std::time::Duration,
+        pause: Duration,
         in_flight: UpstreamGuard,
     ) -> Self {
-        let mut relay = Self { incoming, lease: Some(lease), trailers, in_flight, idle: Idle::new(pause) };
+        let mut relay = Self { incoming, lease: Some(lease), trailers, idle: Idle::new(pause), _in_flight: in_flight };
         relay.rest();
         relay
     }
