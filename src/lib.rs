@@ -1,7 +1,7 @@
 //! sluice: a reverse proxy that limits rates.
 
-pub mod gateway;
 pub mod admin;
+pub mod gateway;
 pub mod identify;
 pub mod limit;
 pub mod limiter;
