@@ -9,8 +9,6 @@ mod in_force;
 mod names;
 mod rate;
 mod respond;
-#[cfg(test)]
-mod tests;
 
 pub use body::{Body, BodyError, Upload};
 

@@ -6,8 +6,6 @@
 mod balance;
 mod connect;
 mod pool;
-#[cfg(test)]
-mod tests;
 
 pub use connect::ConnectError;
 pub use pool::{Lease, SendFailure};

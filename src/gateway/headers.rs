@@ -165,5 +165,3 @@ fn via(version: Version) -> HeaderValue {
     })
 }
 
-#[cfg(test)]
-mod tests;
