@@ -106,10 +106,14 @@ impl Gateway {
         let (progress, leftover) = (Rc::clone(upload.progress()), upload.leftover());
         let mut exchange = self.begin(now, peer, &head, &upload);
         let mut answer = match self.serve(&mut exchange, peer, &head, upload).await {
-            Ok(answer) => answer,
+            Ok(answer) => {
+                exchange.answered(answer.status());
+                answer
+            }
             Err(rejection) => {
                 exchange.rejected(&rejection);
                 let mut answer = rejection.answer(exchange.now.policy());
+                answer.headers_mut().insert(headers::X_REQUEST_ID, exchange.request_id.clone());
                 let unread = progress.state() != UploadState::Finished && leftover != Leftover::Small;
                 if unread || matches!(rejection, Rejection::Framing) {
                     answer.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
@@ -121,7 +125,6 @@ impl Gateway {
         if !answer.status().is_redirection() {
             exchange.now.rate.add(answer.headers_mut(), &exchange.shown);
         }
-        exchange.answered(answer.status());
         answer.map(|content| Body::new(content, exchange))
     }
 
@@ -131,7 +134,7 @@ impl Gateway {
         exchange: &mut Exchange,
         peer: Peer,
         head: &Parts,
-        upload: Upload,
+        mut upload: Upload,
     ) -> Result<Response<Content>, Rejection> {
         check::request(head)?;
         if head.method == Method::OPTIONS && head.uri.path() == "*" {
@@ -143,21 +146,22 @@ impl Gateway {
         let host = effective_host(head).map_err(|invalid| Rejection::Malformed(invalid.0))?;
         let target = policy.paths.read(&head.uri).map_err(|invalid| Rejection::Malformed(invalid.0))?;
         let client = policy.clients.identify(peer.address, &head.headers);
-        exchange.identified(&client, &host, &target);
+        exchange.identified(&client, &host);
 
         let facts = Facts { head, client, host: &host, target: &target, route: None, route_params: &[] };
         let hit = policy.route_index.first(&facts).ok_or(Rejection::NoRoute)?;
         let route = policy.routes.get(hit.entry).ok_or(Rejection::NoRoute)?;
         exchange.routed(hit.entry);
+        upload.set_pause(route.timeouts.idle);
 
         let facts = Facts { route: Some(&route.name), route_params: &hit.params, ..facts };
         let admitted = self.limiter.admit(policy, &now.instruments.limits, &facts).await;
-        let admission = admitted.inspect_err(|refusal| {
+        let mut admission = admitted.inspect_err(|refusal| {
             if let Refusal::Limited { shown, .. } = refusal {
-                exchange.judged(shown, Duration::ZERO);
+                exchange.judged(shown.clone(), Duration::ZERO);
             }
         })?;
-        exchange.judged(&admission.shown, admission.delay.into());
+        exchange.judged(std::mem::take(&mut admission.shown), admission.delay.into());
 
         // Whoever leaves while waiting has spent the place.
         if admission.delay.get() > 0 {
@@ -171,7 +175,8 @@ impl Gateway {
         }
         let trailers = if headers::takes_trailers(&head.headers) { Trailers::Forward } else { Trailers::Drop };
         let way = Way { upstream, events, timeouts: route.timeouts, trailers };
-        let outbound = outbound(&now, peer, head, &client, &target, upload, route.timeouts)?;
+        let uri = forwarded_target(&head.uri, &target).ok_or(Rejection::Malformed("the target is not a path"))?;
+        let outbound = outbound(exchange, peer, head, &client, uri, upload)?;
         let (answer, took) = forward(&way, admission, outbound).await?;
         if let Some(entry) = exchange.entry() {
             entry.upstream_took = Some(took);
@@ -192,40 +197,52 @@ impl Gateway {
     }
 
     fn begin(&self, now: Rc<InForce>, peer: Peer, head: &Parts, upload: &Upload) -> Exchange {
-        let logged = now.policy().access_log.is_some();
-        let mut exchange = Exchange::begin(now, head.method.clone(), Rc::clone(upload.progress()));
-        if let (true, Some(sink)) = (logged, &self.access) {
-            let serial = self.serial.replace(self.serial.get().wrapping_add(1));
-            let entry = exchange::entry(peer.address, head.method.clone(), format!("{serial:016x}"));
-            exchange.log(sink.clone(), entry);
+        let request_id = self.request_id(head);
+        let line = now.policy().access_log.as_ref().zip(self.access.as_ref()).map(|(log, sink)| {
+            (sink.clone(), exchange::entry(peer.address, head, &log.mask_query, &request_id))
+        });
+        let mut exchange = Exchange::begin(now, head.method.clone(), Rc::clone(upload.progress()), request_id);
+        if let Some((sink, entry)) = line {
+            exchange.log(sink, entry);
         }
         exchange
     }
+
+    /// The name that the request came with, if it is harmless in any log; else a new one.
+    fn request_id(&self, head: &Parts) -> HeaderValue {
+        let harmless = |id: &&HeaderValue| {
+            (1..=64).contains(&id.len())
+                && id.as_bytes().iter().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(byte))
+        };
+        if let Some(id) = head.headers.get(headers::X_REQUEST_ID).filter(harmless) {
+            return id.clone();
+        }
+        let serial = self.serial.replace(self.serial.get().wrapping_add(1));
+        HeaderValue::try_from(format!("{serial:016x}")).unwrap_or(HeaderValue::from_static("0"))
+    }
 }
 
-/// The request as the upstream will see it, but for the `Host` of the server that it goes to.
+/// The request as the upstream will see it.
 fn outbound(
-    now: &InForce,
+    exchange: &Exchange,
     peer: Peer,
     head: &Parts,
     client: &Client,
-    target: &Target,
-    mut body: Upload,
-    timeouts: UpstreamTimeouts,
+    uri: Uri,
+    body: Upload,
 ) -> Result<Outbound, Rejection> {
     let host = host_as_sent(head).ok_or(Rejection::Malformed("the host is not a field value"))?;
     let rewrite = Rewrite {
         client,
-        rules: &now.policy().clients,
-        counted: &now.counted,
+        rules: &exchange.now.policy().clients,
+        counted: &exchange.now.counted,
         scheme: peer.scheme.as_str(),
         host: &host,
         framing: Framing::of(&head.method, &body),
+        request_id: &exchange.request_id,
     };
     let fields = headers::request(head, &rewrite);
-    body.set_pause(timeouts.idle);
-    let uri = forwarded_target(&head.uri, target).ok_or(Rejection::Malformed("the target is not a path"))?;
-    Ok(Outbound { method: head.method.clone(), uri, fields, host, body })
+    Ok(Outbound { method: head.method.clone(), uri, fields, body })
 }
 
 /// The host as the client wrote it: of an absolute target its authority, else the `Host` field.

@@ -1,36 +1,39 @@
 //! One request from its head to the end of its answer, and what is recorded then.
 
+use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
+use hyper::header::HeaderValue;
+use hyper::http::request::Parts;
 use hyper::{Method, StatusCode};
 use smallvec::SmallVec;
 use tokio::time::Instant;
 
 use super::body::{Progress, UploadState};
 use super::in_force::InForce;
-use super::respond::Rejection;
+use super::respond::{CLIENT_GONE, Rejection};
 use crate::limit::Retry;
 use crate::limiter::Shown;
-use crate::request::{Client, Target};
+use crate::request::Client;
+use crate::telemetry::access::masked;
 use crate::telemetry::{AccessEntry, AccessSink, Decided};
-
-/// What the access log calls the answer to a client that left before its end.
-const CLIENT_GONE: u16 = 499;
 
 /// A request that is being answered. Recorded exactly once: at the end of the answer, or when it is dropped before.
 #[derive(Debug)]
 pub(super) struct Exchange {
     pub(super) now: Rc<InForce>,
     pub(super) method: Method,
+    /// Names the request in every log.
+    pub(super) request_id: HeaderValue,
     /// Index into `Policy::routes`.
     pub(super) route: Option<usize>,
     /// What the client is told about its limits.
     pub(super) shown: Vec<Shown>,
     began: Instant,
     upload: Rc<Progress>,
-    /// The head of the answer; none: there is none yet.
-    status: Option<StatusCode>,
+    /// The status of the answer, as records call it; [`CLIENT_GONE`] until there is one.
+    code: u16,
     sent: u64,
     line: Option<Box<Line>>,
     ended: bool,
@@ -55,15 +58,16 @@ struct Line {
 }
 
 impl Exchange {
-    pub(super) fn begin(now: Rc<InForce>, method: Method, upload: Rc<Progress>) -> Self {
+    pub(super) fn begin(now: Rc<InForce>, method: Method, upload: Rc<Progress>, request_id: HeaderValue) -> Self {
         Self {
             now,
             method,
+            request_id,
             route: None,
             shown: Vec::new(),
             began: Instant::now(),
             upload,
-            status: None,
+            code: CLIENT_GONE,
             sent: 0,
             line: None,
             ended: false,
@@ -80,14 +84,11 @@ impl Exchange {
         self.line.as_mut().map(|line| &mut line.entry)
     }
 
-    /// Who asks, and for what.
-    pub(super) fn identified(&mut self, client: &Client, host: &str, target: &Target) {
-        let now = Rc::clone(&self.now);
+    /// Who asks, and whom.
+    pub(super) fn identified(&mut self, client: &Client, host: &str) {
         let Some(entry) = self.entry() else { return };
-        let masked = now.policy().access_log.as_ref().map(|log| log.mask_query.as_slice()).unwrap_or_default();
         entry.client = client.address;
         entry.host = host.to_owned();
-        entry.path = crate::telemetry::access::masked(&target.exact, target.query.as_deref(), masked);
     }
 
     /// Which route it takes.
@@ -100,10 +101,10 @@ impl Exchange {
     }
 
     /// What its limits said.
-    pub(super) fn judged(&mut self, shown: &[Shown], delay: Duration) {
-        self.shown = shown.to_vec();
-        let now = Rc::clone(&self.now);
-        let Some(entry) = self.entry() else { return };
+    pub(super) fn judged(&mut self, shown: Vec<Shown>, delay: Duration) {
+        self.shown = shown;
+        let (now, shown) = (&self.now, &self.shown);
+        let Some(Line { entry, .. }) = self.line.as_deref_mut() else { return };
         let passed = if delay.is_zero() { Decided::Allowed } else { Decided::Delayed };
         let limits = shown.iter().filter_map(|shown| {
             let decided = match shown.rejected {
@@ -120,15 +121,16 @@ impl Exchange {
 
     /// The gateway answers by itself.
     pub(super) fn rejected(&mut self, rejection: &Rejection) {
+        self.code = rejection.code();
         if let Some(entry) = self.entry() {
             entry.reason = Some(rejection.reason());
             entry.decision = rejection.decided().unwrap_or(entry.decision);
         }
     }
 
-    /// The head of the answer is known.
+    /// The upstream answers.
     pub(super) fn answered(&mut self, status: StatusCode) {
-        self.status = Some(status);
+        self.code = status.as_u16();
     }
 
     /// A piece of the answer was handed to the connection.
@@ -143,11 +145,10 @@ impl Exchange {
         }
         let took = self.began.elapsed();
         let gone = how == Ended::Gone || self.upload.state() == UploadState::Gone;
-        let code = self.status.map_or(CLIENT_GONE, |status| status.as_u16());
-        self.now.instruments.route(self.route).ended(&self.method, code, took);
+        self.now.instruments.route(self.route).ended(&self.method, self.code, took);
         let Some(line) = self.line.take() else { return };
         let Line { sink, mut entry } = *line;
-        entry.status = if gone { CLIENT_GONE } else { code };
+        entry.status = if gone { CLIENT_GONE } else { self.code };
         entry.duration = took;
         entry.bytes_in = self.upload.bytes();
         entry.bytes_out = self.sent;
@@ -170,15 +171,15 @@ impl Drop for Exchange {
 }
 
 /// An entry with what is known when the head arrives.
-pub(super) fn entry(peer: std::net::SocketAddr, method: Method, request_id: String) -> AccessEntry {
+pub(super) fn entry(peer: SocketAddr, head: &Parts, masked_names: &[String], request_id: &HeaderValue) -> AccessEntry {
     AccessEntry {
         time: SystemTime::now(),
-        request_id,
+        request_id: String::from_utf8_lossy(request_id.as_bytes()).into_owned(),
         client: peer.ip(),
         peer,
-        method,
+        method: head.method.clone(),
         host: String::new(),
-        path: String::new(),
+        path: masked(head.uri.path(), head.uri.query(), masked_names),
         route: "none".into(),
         status: 0,
         decision: Decided::Skipped,

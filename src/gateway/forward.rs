@@ -4,7 +4,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use hyper::body::Incoming;
-use hyper::header::{self, HeaderMap, HeaderValue};
+use hyper::header::{self, HeaderMap};
 use hyper::{Method, Request, Response, Uri, Version};
 use tokio::time::{Instant, timeout_at};
 
@@ -16,13 +16,12 @@ use crate::policy::UpstreamTimeouts;
 use crate::telemetry::UpstreamEvents;
 use crate::upstream::{Freshness, Lease, SendFailure, Upstream};
 
-/// A request ready to go: its head as the upstream sees it, but for a `Host` that depends on the server.
+/// A request ready to go: its head as the upstream sees it, with the client's `Host`.
 #[derive(Debug)]
 pub(super) struct Outbound {
     pub(super) method: Method,
     pub(super) uri: Uri,
     pub(super) fields: HeaderMap,
-    pub(super) host: HeaderValue,
     pub(super) body: Upload,
 }
 
@@ -60,7 +59,7 @@ pub(super) async fn forward(
                 Reached::No => Outcome::NotSent,
                 Reached::Perhaps => Outcome::Unknown,
             });
-            way.events.answered(rejection.status().as_u16(), took);
+            way.events.answered(rejection.code(), took);
             return Err(rejection);
         }
     };
@@ -68,7 +67,7 @@ pub(super) async fn forward(
         // 101: an upgrade that nobody asked for. The connection speaks something else from here on.
         admission.settle(Outcome::Unknown);
         let rejection = Rejection::Upstream(Fault::Protocol);
-        way.events.answered(rejection.status().as_u16(), took);
+        way.events.answered(rejection.code(), took);
         return Err(rejection);
     }
     admission.settle(Outcome::Answered(answer.status()));
@@ -90,7 +89,6 @@ async fn send(way: &Way<'_>, outbound: Outbound) -> Result<Sent, (Rejection, Rea
     let mut lease = lease.map_err(|error| (Rejection::Connect(error), Reached::No))?;
     let progress = Rc::clone(outbound.body.progress());
     let again = lease.is_reused().then(|| Again::of(&outbound)).flatten();
-    let client_host = outbound.host.clone();
     let request = outbound.into_request(&lease);
     let failure = match exchange(&mut lease, request, &progress, way.timeouts.response).await {
         Ok(answer) => return Ok((answer, lease)),
@@ -105,7 +103,7 @@ async fn send(way: &Way<'_>, outbound: Outbound) -> Result<Sent, (Rejection, Rea
     };
     let lease = way.upstream.lease(Freshness::New, connect).await;
     let mut lease = lease.map_err(|error| (Rejection::Connect(error), reached))?;
-    let request = for_server(request, &lease, &client_host);
+    let request = for_server(request, &lease);
     match exchange(&mut lease, request, &progress, way.timeouts.response).await {
         Ok(answer) => Ok((answer, lease)),
         Err(Failure::Unsent(_)) => Err((Rejection::Upstream(Fault::Closed), reached)),
@@ -179,7 +177,7 @@ impl Again {
 
 impl Outbound {
     fn into_request(self, lease: &Lease<Upload>) -> Request<Upload> {
-        for_server(build(self.method, self.uri, self.fields, self.body), lease, &self.host)
+        for_server(build(self.method, self.uri, self.fields, self.body), lease)
     }
 }
 
@@ -191,8 +189,9 @@ fn build(method: Method, uri: Uri, fields: HeaderMap, body: Upload) -> Request<U
     request
 }
 
-fn for_server(mut request: Request<Upload>, lease: &Lease<Upload>, client_host: &HeaderValue) -> Request<Upload> {
-    let host = lease.host().unwrap_or(client_host).clone();
-    request.headers_mut().insert(header::HOST, host);
+fn for_server(mut request: Request<Upload>, lease: &Lease<Upload>) -> Request<Upload> {
+    if let Some(host) = lease.host() {
+        request.headers_mut().insert(header::HOST, host.clone());
+    }
     request
 }

@@ -14,6 +14,8 @@ use crate::request::{Client, PeerTrust};
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+/// Names a request.
+pub(super) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// How this gateway calls itself in `Via` and `Proxy-Status`.
 pub(super) const PSEUDONYM: &str = "sluice";
 
@@ -28,8 +30,10 @@ pub(super) struct Rewrite<'r> {
     pub(super) scheme: &'static str,
     /// The host as the client wrote it.
     pub(super) host: &'r HeaderValue,
-    /// Who said how long the body is: nobody but the body itself.
+    /// How long the body is: told by the body, not by the client's fields.
     pub(super) framing: Framing,
+    /// Names the request in the logs of everyone that it passes.
+    pub(super) request_id: &'r HeaderValue,
 }
 
 /// How a message's body is delimited (RFC 9112 section 6).
@@ -43,11 +47,12 @@ pub(super) enum Framing {
     Chunked,
 }
 
-/// The fields that the upstream gets, but for `Host`: built anew, so that nothing is forwarded by oversight.
+/// The fields that the upstream gets, built anew, so that nothing is forwarded by oversight.
 pub(super) fn request(head: &Parts, rewrite: &Rewrite<'_>) -> HeaderMap {
     let trust = rewrite.client.trust;
     let listed = listed(&head.headers, rewrite.counted);
     let mut fields = HeaderMap::with_capacity(head.headers.len() + 8);
+    fields.insert(header::HOST, rewrite.host.clone());
     for (name, value) in &head.headers {
         let passes = match names::kind(name) {
             Kind::EndToEnd => !listed.contains(name),
@@ -64,6 +69,7 @@ pub(super) fn request(head: &Parts, rewrite: &Rewrite<'_>) -> HeaderMap {
     fields.insert(X_FORWARDED_FOR, rewrite.rules.forwarded_for(rewrite.client, &head.headers));
     fields.entry(X_FORWARDED_HOST).or_insert_with(|| rewrite.host.clone());
     fields.entry(X_FORWARDED_PROTO).or_insert_with(|| HeaderValue::from_static(rewrite.scheme));
+    fields.insert(X_REQUEST_ID, rewrite.request_id.clone());
     fields.append(header::VIA, via(head.version));
     if takes_trailers(&head.headers) {
         fields.insert(header::TE, HeaderValue::from_static("trailers"));

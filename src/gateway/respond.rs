@@ -16,6 +16,9 @@ use problem::Problem;
 /// What a client may ask for of the gateway as a whole, and of any route.
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
 
+/// What records call the answer to a client that left before it.
+pub(super) const CLIENT_GONE: u16 = 499;
+
 /// Why a request is answered by the gateway.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -58,10 +61,16 @@ pub(super) enum Fault {
 }
 
 impl Rejection {
-    /// The answer's status; 499 is never sent.
+    /// What the records call it: the status, or 499 where nobody was there to be answered.
+    pub(super) fn code(&self) -> u16 {
+        if let Self::ClientGone = self { CLIENT_GONE } else { self.status().as_u16() }
+    }
+
+    /// The answer's status.
     pub(super) fn status(&self) -> StatusCode {
         match self {
-            Self::Malformed(_) | Self::Framing => StatusCode::BAD_REQUEST,
+            // A request that was cut off is an incomplete one (RFC 9112 section 8).
+            Self::Malformed(_) | Self::Framing | Self::ClientGone => StatusCode::BAD_REQUEST,
             Self::Method => StatusCode::METHOD_NOT_ALLOWED,
             Self::TargetTooLong => StatusCode::URI_TOO_LONG,
             Self::Expectation => StatusCode::EXPECTATION_FAILED,
@@ -74,7 +83,7 @@ impl Rejection {
             Self::Connect(ConnectError::Timeout | ConnectError::ResolveTimeout) | Self::Upstream(Fault::Silent) => {
                 StatusCode::GATEWAY_TIMEOUT
             }
-            Self::ClientGone | Self::Connect(_) | Self::Upstream(_) => StatusCode::BAD_GATEWAY,
+            Self::Connect(_) | Self::Upstream(_) => StatusCode::BAD_GATEWAY,
         }
     }
 

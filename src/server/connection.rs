@@ -104,14 +104,14 @@ pub(super) async fn serve(stream: TcpStream, peer: Peer, gateway: Rc<Gateway>, t
 
 /// Waits until the client has been too slow.
 async fn overdue(activity: &Activity, timeouts: ClientTimeouts) -> Overdue {
-    let step = timeouts.head.min(timeouts.write) / 3;
     loop {
-        sleep(step.max(Duration::from_millis(1))).await;
-        if activity.head_age() > timeouts.head {
-            return Overdue::Head;
-        }
-        if activity.stuck_age() > timeouts.write {
-            return Overdue::Write;
+        let head = timeouts.head.saturating_sub(activity.head_age());
+        let write = timeouts.write.saturating_sub(activity.stuck_age());
+        match (head.is_zero(), write.is_zero()) {
+            (true, _) => return Overdue::Head,
+            (_, true) => return Overdue::Write,
+            // What begins while this sleeps is seen in time: its own time is at least as long as the sleep.
+            (false, false) => sleep(head.min(write)).await,
         }
     }
 }

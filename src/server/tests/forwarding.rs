@@ -200,7 +200,8 @@ fn frames_pass_as_they_come() {
             with.gone().await;
         })
         .await;
-        let mut client = House::open(policy(to)).client().await;
+        let house = House::open(policy(to));
+        let mut client = house.client().await;
         client.say(GET).await;
         client.hear("data: 1\n\n").await;
         client.hear("data: 2\n\n").await;

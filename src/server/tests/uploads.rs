@@ -32,7 +32,8 @@ fn an_admitted_upload_is_asked_for_once() {
             with.gone().await;
         })
         .await;
-        let mut client = House::open(policy(to)).client().await;
+        let house = House::open(policy(to));
+        let mut client = house.client().await;
         client.say("POST /up HTTP/1.1\r\nHost: gw\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n").await;
         assert_eq!(client.hear("\r\n\r\n").await, "HTTP/1.1 100 Continue\r\n\r\n");
         client.say("hello").await;
@@ -77,7 +78,8 @@ fn a_429_during_a_large_upload_is_readable() {
 fn a_small_body_that_is_refused_does_not_cost_the_connection() {
     run(async {
         let (to, seen) = answering(OK).await;
-        let mut client = House::with(policy(to), closed_limiter(), ClientTimeouts::default()).client().await;
+        let house = House::with(policy(to), closed_limiter(), ClientTimeouts::default());
+        let mut client = house.client().await;
         for _ in 0..3 {
             client.say("POST / HTTP/1.1\r\nHost: gw\r\nContent-Length: 34\r\n\r\n").await;
             assert!(client.hear("}").await.starts_with("HTTP/1.1 429 "));
@@ -102,7 +104,8 @@ fn an_upstream_may_answer_before_the_end_of_the_upload() {
             with.gone().await;
         })
         .await;
-        let mut client = House::open(policy(to)).client().await;
+        let house = House::open(policy(to));
+        let mut client = house.client().await;
         client.say("POST / HTTP/1.1\r\nHost: gw\r\nContent-Length: 8\r\n\r\nbegin").await;
         assert!(client.hear("no").await.starts_with("HTTP/1.1 401 "));
         client.say("endPOST / HTTP/1.1\r\nHost: gw\r\nContent-Length: 0\r\n\r\n").await;
