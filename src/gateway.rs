@@ -59,9 +59,12 @@ pub enum Scheme {
     Https,
 }
 
+/// The snapshot of the moment, at the price of one plain load.
+type Current = Cache<Arc<ArcSwap<Snapshot>>, Arc<Snapshot>>;
+
 /// Everything that one worker answers requests with.
 pub struct Gateway {
-    snapshots: RefCell<Cache<Arc<ArcSwap<Snapshot>>, Arc<Snapshot>>>,
+    snapshots: RefCell<Current>,
     in_force: RefCell<Rc<InForce>>,
     limiter: Limiter,
     events: Events,

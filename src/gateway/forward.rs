@@ -96,7 +96,7 @@ async fn send(way: &Way<'_>, outbound: Outbound) -> Result<Sent, (Rejection, Rea
     };
     let (request, reached) = match (failure, again) {
         // The server had closed the connection; not a byte was written.
-        (Failure::Unsent(request), _) => (request, Reached::No),
+        (Failure::Unsent(request), _) => (*request, Reached::No),
         // It closed the connection as the request went out. Doing it twice does no harm, and there is no body.
         (Failure::Closed, Some(again)) => (again.into_request(&progress), Reached::Perhaps),
         (failure, _) => return Err((failure.rejection(&progress), Reached::Perhaps)),
@@ -113,7 +113,7 @@ async fn send(way: &Way<'_>, outbound: Outbound) -> Result<Sent, (Rejection, Rea
 
 /// Why one attempt has no answer.
 enum Failure {
-    Unsent(Request<Upload>),
+    Unsent(Box<Request<Upload>>),
     Closed,
     Fault(Fault),
 }

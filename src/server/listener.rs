@@ -91,6 +91,7 @@ impl Sockets {
     }
 }
 
+#[derive(Clone, Copy)]
 enum Port {
     Alone,
     Shared,

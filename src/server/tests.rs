@@ -5,4 +5,5 @@ mod forwarding;
 mod framing;
 mod harness;
 mod limits;
+mod records;
 mod uploads;

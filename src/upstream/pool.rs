@@ -40,7 +40,7 @@ pub struct Lease<B> {
 /// Why a request has no answer.
 pub enum SendFailure<B> {
     /// No byte of it was written: it may be sent again, whatever it is.
-    Unsent(Request<B>),
+    Unsent(Box<Request<B>>),
     /// It was written, in part or whole, and no answer came.
     Lost(hyper::Error),
 }
@@ -117,7 +117,7 @@ where
     /// See [`SendFailure`].
     pub async fn send(&mut self, request: Request<B>) -> Result<Response<Incoming>, SendFailure<B>> {
         self.connection.try_send_request(request).await.map_err(|mut error| match error.take_message() {
-            Some(request) => SendFailure::Unsent(request),
+            Some(request) => SendFailure::Unsent(Box::new(request)),
             None => SendFailure::Lost(error.into_error()),
         })
     }

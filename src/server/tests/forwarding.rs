@@ -182,8 +182,13 @@ fn a_client_that_leaves_takes_the_upstream_connection_along() {
         while left.get() < 2 {
             sleep(Duration::from_millis(5)).await;
         }
-        let text = house.registry.encode();
-        assert!(text.contains(r#"sluice_requests_total{route="all",method="GET",code="499"} 1"#) || text.contains(r#"code="499""#), "{text}");
+        let log = house.log();
+        assert_eq!(log.len(), 2, "{log:?}");
+        assert!(log.iter().all(|line| line.contains(r#""status":499"#) && line.contains("client_gone")), "{log:?}");
+        let metrics = house.registry.encode();
+        assert!(metrics.contains(r#"sluice_requests_total{route="all",method="GET",code="499"} 1"#), "{metrics}");
+        assert!(metrics.contains(r#"sluice_requests_total{route="all",method="GET",code="200"} 1"#), "{metrics}");
+        assert!(metrics.contains(r#"sluice_upstream_in_flight{upstream="api"} 0"#), "{metrics}");
     });
 }
 

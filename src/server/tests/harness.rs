@@ -18,12 +18,13 @@ use crate::gateway::Gateway;
 use crate::identify::ClientRules;
 use crate::limiter::Limiter;
 use crate::policy::{
-    Drain, HostRule, Mode, Policy, Route, ServerSpec, StoreSpec, UpstreamSpec, UpstreamTimeouts,
+    AccessLog, Drain, HostRule, Mode, Policy, Route, ServerSpec, StoreSpec, UpstreamSpec, UpstreamTimeouts,
 };
 use crate::route::{Index, Matcher, PathRules, Width};
 use crate::server::{Bound, ClientTimeouts, Drained, Signal, run_worker, runtime, signal};
 use crate::snapshot::Snapshot;
-use crate::telemetry::{Events, Registry};
+use crate::telemetry::access::Lines;
+use crate::telemetry::{AccessSink, Events, Registry};
 
 /// How long anything in a test may take.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -41,6 +42,8 @@ pub(super) struct House {
     pub(super) worker: JoinHandle<std::io::Result<Drained>>,
     pub(super) snapshots: Arc<ArcSwap<Snapshot>>,
     pub(super) registry: Registry,
+    access: AccessSink,
+    lines: Lines,
 }
 
 impl House {
@@ -53,15 +56,22 @@ impl House {
         let address = bound.addresses()[0];
         let sockets = bound.into_workers().remove(0);
         let registry = Registry::new();
+        let (access, lines) = AccessSink::collecting(&registry).unwrap();
         let snapshots = Arc::new(ArcSwap::from_pointee(Snapshot::first(Arc::new(policy))));
-        let gateway = Gateway::new(Arc::clone(&snapshots), limiter, Events::new(&registry), None);
+        let gateway = Gateway::new(Arc::clone(&snapshots), limiter, Events::new(&registry), Some(access.clone()));
         let (signal, stop) = signal();
         let worker = spawn_local(run_worker(sockets, Rc::new(gateway), timeouts, stop));
-        Self { address, signal, worker, snapshots, registry }
+        Self { address, signal, worker, snapshots, registry, access, lines }
     }
 
     pub(super) async fn client(&self) -> Client {
         Client(TcpStream::connect(self.address).await.unwrap())
+    }
+
+    /// The access log so far.
+    pub(super) fn log(&self) -> Vec<String> {
+        self.access.flush(PATIENCE / 4);
+        self.lines.all()
     }
 
     /// One exchange on a connection of its own, read to the end of the connection.
@@ -198,7 +208,7 @@ pub(super) fn policy(upstream: SocketAddr) -> Policy {
         mode: Mode::Enforce,
         paths: PathRules::default(),
         drain: Drain { wait: Duration::ZERO, grace: Duration::from_secs(5) },
-        access_log: None,
+        access_log: Some(AccessLog { sample_allowed: 1000, mask_query: vec!["token".to_owned()] }),
     }
 }
 
