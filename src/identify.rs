@@ -53,7 +53,7 @@ impl ClientRules {
 
     /// The one `X-Forwarded-For` that the upstream sees.
     #[must_use]
-    pub fn forwarded_for(&self, client: &Client, _headers: &HeaderMap) -> HeaderValue {
-        HeaderValue::try_from(client.address.to_string()).unwrap_or(HeaderValue::from_static("?"))
+    pub fn forwarded_for(&self, _client: &Client, _headers: &HeaderMap) -> HeaderValue {
+        HeaderValue::from_static("")
     }
 }

@@ -34,7 +34,7 @@ impl Index {
     /// The matching entry with the smallest number.
     #[must_use]
     pub fn first<'r>(&'r self, _facts: &Facts<'r>) -> Option<Hit<'r>> {
-        Some(Hit { entry: 0, params: Params::new() })
+        None
     }
 
     /// Every matching entry once, by number.
