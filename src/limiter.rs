@@ -49,3 +49,32 @@ pub enum Refusal {
         retry: Duration,
     },
 }
+
+/// Stand-in.
+#[derive(Debug)]
+pub struct Limiter {
+    /// What it says.
+    pub says: std::cell::RefCell<Option<Refusal>>,
+    /// What is shown.
+    pub shown: Vec<Shown>,
+    /// How long it delays.
+    pub delay: crate::time::Micros,
+}
+
+impl Limiter {
+    /// Stand-in.
+    ///
+    /// # Errors
+    /// Stand-in.
+    pub async fn admit(
+        &self,
+        _policy: &crate::policy::Policy,
+        _events: &[crate::telemetry::LimitEvents],
+        _facts: &crate::request::Facts<'_>,
+    ) -> Result<Admission, Refusal> {
+        match &*self.says.borrow() {
+            Some(refusal) => Err(refusal.clone()),
+            None => Ok(Admission::stand_in(self.delay, self.shown.clone())),
+        }
+    }
+}

@@ -31,6 +31,11 @@ pub enum Outcome {
 }
 
 impl Admission {
+    /// Stand-in.
+    pub(super) fn stand_in(delay: Micros, shown: Vec<Shown>) -> Self {
+        Self { delay, shown, receipts: Vec::new() }
+    }
+
     /// Settles: gives back what the outcome says.
     pub fn settle(self, _outcome: Outcome) {
         let _ = self.receipts;
