@@ -23,5 +23,5 @@ pub mod verdict;
 pub use algorithm::{Meter, State};
 pub use charge::{Charge, ChargeId, Cost, Receipt, Stake};
 pub use driver::{Decision, Ruling};
-pub use key::{Key, KeySpec};
+pub use key::{Derived, Found, Identity, IfMissing, Key, KeyHasher, KeySpec, Source};
 pub use verdict::{Quota, Retry, Verdict};

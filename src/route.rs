@@ -11,4 +11,4 @@ mod path;
 pub use host::{HostPattern, effective_host, InvalidHost};
 pub use index::{Hit, Index};
 pub use matcher::{HeaderMatcher, HeaderTest, Matcher, MethodSet};
-pub use path::{EncodedSlash, InvalidPath, PathPattern, PathRules, Width};
+pub use path::{Case, EncodedSlash, InvalidPath, Parameters, PathPattern, PathRules, TrailingSlash, Width};

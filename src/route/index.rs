@@ -25,6 +25,12 @@ impl Index {
         Self { width }
     }
 
+    /// Whether there is no entry.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        true
+    }
+
     /// The matching entry with the smallest number.
     #[must_use]
     pub fn first<'r>(&'r self, _facts: &Facts<'r>) -> Option<Hit<'r>> {

@@ -27,6 +27,14 @@ pub struct Matcher {
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
 pub struct MethodSet(Vec<Method>);
 
+impl MethodSet {
+    /// These methods; none: any.
+    #[must_use]
+    pub const fn new(methods: Vec<Method>) -> Self {
+        Self(methods)
+    }
+}
+
 /// A condition on one header field.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct HeaderMatcher {
