@@ -1,5 +1,6 @@
 //! sluice: a reverse proxy that limits rates.
 
+pub mod config;
 pub mod identify;
 pub mod limit;
 pub mod limiter;

@@ -82,6 +82,11 @@ impl Findings {
         self.secrets.push(span);
     }
 
+    /// Whether anything is wrong.
+    pub(super) fn has_errors(&self) -> bool {
+        self.problems.iter().any(|problem| problem.severity == Severity::Error)
+    }
+
     fn note(&mut self, severity: Severity, span: Option<Span>, title: String) -> &mut Problem {
         let at = self.problems.len();
         self.problems.push(Problem {
