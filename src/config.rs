@@ -78,7 +78,7 @@ pub fn parse(name: &str, text: &str, env: &dyn Fn(&str) -> Option<String>) -> Re
         expand::expand(&mut root, env, &mut found);
         root
     });
-    finish(root, sources, found)
+    finish(root.as_ref(), sources, found)
 }
 
 /// Compiles what `sluice run --to URL --limit '[METHOD] [PATH:] ALLOW per KEY'` says.
@@ -88,11 +88,11 @@ pub fn parse(name: &str, text: &str, env: &dyn Fn(&str) -> Option<String>) -> Re
 pub fn from_arguments(to: &str, limits: &[String]) -> Result<Loaded, Report> {
     let mut found = Findings::default();
     let (root, sources) = arguments::tree(to, limits, &mut found);
-    finish(Some(root), sources, found)
+    finish(Some(&root), sources, found)
 }
 
-fn finish(root: Option<node::Node>, sources: Vec<Source>, mut found: Findings) -> Result<Loaded, Report> {
-    let compiled = match &root {
+fn finish(root: Option<&node::Node>, sources: Vec<Source>, mut found: Findings) -> Result<Loaded, Report> {
+    let compiled = match root {
         Some(root) => file::File::read(root, &mut found).map(|file| compile::compile(&file, &mut found)),
         None => None,
     };

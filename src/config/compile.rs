@@ -33,7 +33,7 @@ pub(super) fn compile(file: &File, found: &mut Findings) -> (Policy, Meaning) {
             None => found.warn_overall(note).help(help),
         };
     }
-    let skip = file.skip.iter().map(|typed| (0, exact(&typed.matcher, &file.paths)));
+    let skip = file.skip.iter().map(|typed| (0, exact(&typed.matcher, file.paths)));
     let policy = Policy {
         listen: file.listen.clone(),
         admin: file.admin,
@@ -57,8 +57,8 @@ pub(super) fn compile(file: &File, found: &mut Findings) -> (Policy, Meaning) {
 }
 
 /// A matcher for requests whose path was read under `rules`.
-fn exact(matcher: &Matcher, rules: &PathRules) -> Matcher {
-    Matcher { paths: matcher.paths.iter().map(|path| path.under(rules)).collect(), ..matcher.clone() }
+fn exact(matcher: &Matcher, rules: PathRules) -> Matcher {
+    Matcher { paths: matcher.paths.iter().map(|path| path.under(&rules)).collect(), ..matcher.clone() }
 }
 
 /// Matchers in words.
@@ -76,12 +76,15 @@ fn check_name(what: &str, name: &At<String>, seen: &mut HashMap<String, super::r
     let rest = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_');
     if !start || text.len() > NAME || !text.chars().all(rest) {
         found
-            .error(name.span, format!("`{text}` is not the name of {what}"))
+            .error(name.span, format!("`{text}` is not a name for {what}"))
             .help(format!("at most {NAME} of a-z, 0-9, `-` and `_`, beginning with a letter or digit"));
     }
     match seen.get(&text.to_lowercase()) {
         Some(first) => {
-            found.error(name.span, format!("two of {what} are called `{text}`")).also(*first, "first here");
+            found
+                .error(name.span, format!("`{text}` is the name of {what} already"))
+                .also(*first, "first here")
+                .help("names are unique, ignoring case");
         }
         None => {
             seen.insert(text.to_lowercase(), name.span);

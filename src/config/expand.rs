@@ -28,7 +28,7 @@ fn values(node: &mut Node, env: Environment<'_>, found: &mut Findings) {
             // What a variable brings is no longer what was quoted: digits are a number, nothing is nothing.
             Ok(replaced) => (*text, *style) = (replaced, Style::Plain),
             Err(why) => {
-                found.error(span, why).help("`${NAME:-default}` has a default, `$${` stands for `${` itself");
+                found.error_unread(span, why).help("`${NAME:-default}` has a default, `$${` stands for `${` itself");
             }
         },
         Kind::Scalar { .. } => {}

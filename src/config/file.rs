@@ -237,7 +237,7 @@ fn drain(top: &Fields<'_>, found: &mut Findings) -> Drain {
     const DRAIN: Shape = Shape { what: "`drain`", known: &["wait", "grace"], later: &[] };
     let mut drain = Drain { wait: Duration::ZERO, grace: Duration::from_secs(30) };
     let Some(fields) = top.get("drain").and_then(|node| Fields::open(node, &DRAIN, found)) else { return drain };
-    let mut span = |name: &str, default: Duration, found: &mut Findings| {
+    let span = |name: &str, default: Duration, found: &mut Findings| {
         let given = fields.get(name).and_then(|node| decode::duration(node, name, Zero::Allowed, found));
         given.map_or(default, |span| span.value)
     };

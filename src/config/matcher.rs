@@ -101,10 +101,11 @@ fn words(text: &str, place: Place) -> Result<(Matcher, Vec<Method>), Wrong> {
 const STAR: &str = "in a path `*` is one whole segment and `**` any number of them";
 
 fn path(text: &str) -> Result<PathPattern, Wrong> {
-    for segment in text.split('/').filter(|segment| segment.contains('*') && !matches!(*segment, "*" | "**")) {
-        return Err(Wrong::new(format!("`{segment}` is not a segment of a path")).help(STAR));
+    let mut partial = text.split('/').filter(|segment| segment.contains('*') && !matches!(*segment, "*" | "**"));
+    match partial.next() {
+        Some(segment) => Err(Wrong::new(format!("`{segment}` is not a segment of a path")).help(STAR)),
+        None => PathPattern::parse(text).map_err(Wrong::new),
     }
-    PathPattern::parse(text).map_err(Wrong::new)
 }
 
 fn method(text: &str) -> Result<Method, Wrong> {

@@ -191,11 +191,11 @@ impl<'t> Reader<'t, '_> {
 
     fn unresolved(&mut self, name: &str, span: Span) -> Node {
         let text = format!("*{name}");
-        let problem = self.found.error(span, format!("no anchor before this is called `{name}`"));
-        problem.help(match trap::unquoted(self.text, span.start) {
-            Some(help) => help,
-            None => format!("a value that begins with `*` is an alias in YAML: quote it, as \"{text}\""),
-        });
+        let problem = self.found.error(span, "there is no anchor of this name before it");
+        problem.label("a value that begins with `*` is an alias in YAML");
+        if let Some(help) = trap::unquoted(self.text, span.start) {
+            problem.help(help);
+        }
         Node { span, kind: Kind::Scalar { text, style: Style::Plain } }
     }
 

@@ -31,6 +31,7 @@ pub(super) struct Problem {
     label: String,
     also: Vec<(Span, String)>,
     help: Vec<String>,
+    unread: bool,
 }
 
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -54,27 +55,37 @@ pub enum Colour {
 pub(super) struct Findings {
     problems: Vec<Problem>,
     secrets: Vec<Span>,
+    /// Values that could not even be read: what else is said about them follows from that.
+    unread: Vec<Span>,
 }
 
 impl Findings {
     /// Notes an error.
     pub(super) fn error(&mut self, span: Span, title: impl Into<String>) -> &mut Problem {
-        self.note(Severity::Error, Some(span), title.into())
+        self.note(Severity::Error, Some(span), &title.into())
+    }
+
+    /// Notes an error that leaves nothing to say about the value at `span`.
+    pub(super) fn error_unread(&mut self, span: Span, title: impl Into<String>) -> &mut Problem {
+        self.unread.push(span);
+        let problem = self.error(span, title);
+        problem.unread = true;
+        problem
     }
 
     /// Notes an error of the whole file.
     pub(super) fn error_overall(&mut self, title: impl Into<String>) -> &mut Problem {
-        self.note(Severity::Error, None, title.into())
+        self.note(Severity::Error, None, &title.into())
     }
 
     /// Notes a warning.
     pub(super) fn warn(&mut self, span: Span, title: impl Into<String>) -> &mut Problem {
-        self.note(Severity::Warning, Some(span), title.into())
+        self.note(Severity::Warning, Some(span), &title.into())
     }
 
     /// Notes a warning about the whole file.
     pub(super) fn warn_overall(&mut self, title: impl Into<String>) -> &mut Problem {
-        self.note(Severity::Warning, None, title.into())
+        self.note(Severity::Warning, None, &title.into())
     }
 
     /// Keeps what stands at `span` out of every report.
@@ -87,22 +98,26 @@ impl Findings {
         self.problems.iter().any(|problem| problem.severity == Severity::Error)
     }
 
-    fn note(&mut self, severity: Severity, span: Option<Span>, title: String) -> &mut Problem {
+    fn note(&mut self, severity: Severity, span: Option<Span>, title: &str) -> &mut Problem {
         let at = self.problems.len();
         self.problems.push(Problem {
             severity,
             span,
-            title: printable(&title),
+            title: printable(title),
             label: String::new(),
             also: Vec::new(),
             help: Vec::new(),
+            unread: false,
         });
         &mut self.problems[at]
     }
 
     /// Sorts what was found into errors and warnings; whether there are errors.
     pub(super) fn finish(self, sources: Vec<Source>) -> (Report, Report) {
-        let (errors, warnings) = self.problems.into_iter().partition(|p| p.severity == Severity::Error);
+        let unread = self.unread;
+        let follows = |problem: &Problem| problem.span.is_some_and(|span| unread.contains(&span)) && !problem.unread;
+        let told = self.problems.into_iter().filter(|problem| !follows(problem));
+        let (errors, warnings) = told.partition(|problem| problem.severity == Severity::Error);
         (Report::new(sources.clone(), errors, &self.secrets), Report::new(sources, warnings, &self.secrets))
     }
 }

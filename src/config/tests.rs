@@ -47,7 +47,7 @@ fn bad_amounts_and_windows_are_refused() {
     for amount in ["0", "-1", "1.7", "\"10\"", "1e9", "9223372036854775808", "0 per minute", "-1 per minute", "10"] {
         let report = read(&with_limit(&format!("allow: {amount}"))).unwrap_err();
         let line = report.lines().next().unwrap();
-        assert!(line.starts_with("gateway.yaml:3:20: ") && !line.contains("not YAML"), "{amount}: {line}");
+        assert!(line.starts_with("gateway.yaml:3:23: ") && !line.contains("not YAML"), "{amount}: {line}");
     }
     for requests in ["0", "-1", "1.7", "\"10\"", "1e9", "9223372036854775808"] {
         let report = read(&with_limit(&format!("allow: {{requests: {requests}, window: 1m}}"))).unwrap_err();
@@ -191,7 +191,7 @@ proptest! {
     fn no_text_makes_it_panic(text in "\\PC{0,200}") {
         if let Err(report) = read(&text) {
             prop_assert!(!report.is_empty());
-            let _ = report.render(super::Colour::On);
+            prop_assert!(!report.render(super::Colour::On).is_empty());
         }
     }
 

@@ -1,5 +1,6 @@
 //! The two traps of YAML that everybody falls into: a comma in flow style, and a value that YAML cannot start with.
 
+use super::mask::Masked;
 use super::nearest::nearest;
 
 /// The methods that people write.
@@ -13,10 +14,10 @@ pub(super) const COMMA: &str = "the comma ended the value: quote it, or write on
 /// method.
 pub(super) fn cut_by_comma(text: &str) -> bool {
     let text = text.trim();
-    let status = match text.as_bytes() {
-        [b'1'..=b'5', b'0'..=b'9', b'0'..=b'9'] | [b'1'..=b'5', b'x', b'x'] => true,
-        _ => false,
-    };
+    let status = matches!(
+        text.as_bytes(),
+        [b'1'..=b'5', b'0'..=b'9', b'0'..=b'9'] | [b'1'..=b'5', b'x', b'x']
+    );
     status || METHODS.contains(&text) || ["burst ", "at most ", "in "].iter().any(|start| text.starts_with(start))
 }
 
@@ -24,7 +25,8 @@ pub(super) fn cut_by_comma(text: &str) -> bool {
 pub(super) fn unquoted(text: &str, at: usize) -> Option<String> {
     let from = text.get(..at)?.rfind('\n').map_or(0, |end| end.saturating_add(1));
     let line = text.get(from..)?.lines().next()?;
-    quoted_line(line).map(|line| format!("quote it: `{line}`"))
+    let line = Masked::new(line, []).into_text();
+    quoted_line(&line).map(|line| format!("quote it: `{line}`"))
 }
 
 fn quoted_line(line: &str) -> Option<String> {

@@ -43,7 +43,7 @@ pub(super) fn limits(file: &File, routes: &Routes, found: &mut Findings) -> Limi
     let mut names = HashMap::new();
     let mut shown = HashMap::new();
     for decl in &file.limits {
-        check_name("limits", &decl.name, &mut names, found);
+        check_name("a limit", &decl.name, &mut names, found);
         check_routes_exist(&decl.when, routes, found);
         check_routes_exist(&decl.except, routes, found);
         if let Some(per) = &decl.per {
@@ -103,7 +103,7 @@ fn limit(decl: &LimitDecl, file: &File, routes: &Routes, found: &mut Findings) -
         Allow::Rates(rates) => meters::amounts(decl, rates, file, routes, found)?.into_iter().unzip(),
     };
     let per = &decl.per.as_ref()?.value;
-    let except = decl.except.iter().map(|typed| (0, exact(&typed.matcher, &file.paths)));
+    let except = decl.except.iter().map(|typed| (0, exact(&typed.matcher, file.paths)));
     let limit = Limit {
         name: Arc::from(decl.name.value.as_str()),
         except: Index::new(Width::Exact, except),

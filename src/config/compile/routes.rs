@@ -29,7 +29,7 @@ pub(super) struct Routes {
 pub(super) fn upstreams(file: &File, found: &mut Findings) -> Upstreams {
     let mut seen = HashMap::new();
     let specs = file.upstreams.iter().map(|decl| {
-        check_name("upstreams", &decl.name, &mut seen, found);
+        check_name("an upstream", &decl.name, &mut seen, found);
         Arc::new(UpstreamSpec {
             name: Arc::from(decl.name.value.as_str()),
             servers: decl.servers.clone(),
@@ -49,8 +49,9 @@ pub(super) fn routes(file: &File, upstreams: &Upstreams, found: &mut Findings) -
         found.error_overall("`routes` is empty: every request would be answered 404");
     }
     for decl in decls {
-        let Some(to) = target(decl, upstreams, found) else { continue };
-        let (upstream, spec) = to;
+        // A route that leads nowhere is still a route, for those who name it.
+        let target = target(decl, upstreams, found);
+        let (upstream, served) = target.map_or_else(Default::default, |(number, spec)| (number, spec.timeouts));
         if let Some(first) = catch_all {
             found
                 .warn(decl.span, "no request reaches this route: the first match wins")
@@ -60,10 +61,10 @@ pub(super) fn routes(file: &File, upstreams: &Upstreams, found: &mut Findings) -
             catch_all = catch_all.or(Some(decl.span));
         }
         let number = all.routes.len();
-        let timeouts = decl.timeouts.over(spec.timeouts);
+        let timeouts = decl.timeouts.over(served);
         all.routes.push(Route { name: name(decl, &mut seen, found), upstream, timeouts });
         all.words.push(words(&decl.matchers));
-        all.matchers.extend(decl.matchers.iter().map(|typed| (number, exact(&typed.matcher, &file.paths))));
+        all.matchers.extend(decl.matchers.iter().map(|typed| (number, exact(&typed.matcher, file.paths))));
     }
     for (number, decl) in file.upstreams.iter().enumerate() {
         if !decls.is_empty() && !all.routes.iter().any(|route| route.upstream == number) {
@@ -98,7 +99,7 @@ fn target<'u>(
 /// The route's name, else the text of its `match`; unique in either case.
 fn name(decl: &RouteDecl, seen: &mut HashMap<String, Span>, found: &mut Findings) -> Arc<str> {
     if let Some(name) = &decl.name {
-        check_name("routes", name, seen, found);
+        check_name("a route", name, seen, found);
         return Arc::from(name.value.as_str());
     }
     let text = decl.matchers.iter().map(|typed| typed.words.as_str()).collect::<Vec<_>>().join(", ");

@@ -229,7 +229,7 @@ fn amount(node: &Node, found: &mut Findings) -> Option<Rate> {
         return decode::parsed(node, "an amount", units::rate, found).map(|rate| rate.value);
     }
     let fields = Fields::open(node, &LONG, found)?;
-    let mut count = |name: &str, what: &str, found: &mut Findings| {
+    let count = |name: &str, what: &str, found: &mut Findings| {
         let node = fields.get(name)?;
         let number = decode::number(node, what, 0, u64::MAX, found)?;
         found.take(node.span, units::at_least_one(&number.value.to_string(), what)).map(|value| At { value, ..number })

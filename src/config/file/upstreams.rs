@@ -158,8 +158,8 @@ fn host(text: &str) -> Result<HostRule, Wrong> {
         "keep" => Ok(HostRule::Keep),
         "upstream" => Ok(HostRule::Upstream),
         name => {
-            let server = units::server(name).map_err(|_| ()).ok().filter(|_| !name.contains('/'));
-            server.map(|_| HostRule::Fixed(Arc::from(name))).ok_or_else(|| {
+            let plausible = units::server(name).is_ok() && !name.contains('/');
+            plausible.then(|| HostRule::Fixed(Arc::from(name))).ok_or_else(|| {
                 Wrong::new(format!("`{name}` is not a host")).help("it is keep, upstream, or a name as `api.internal`")
             })
         }
