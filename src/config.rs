@@ -1,6 +1,6 @@
 //! `gateway.yaml`: from text to a [`Policy`], or to a report of everything that is wrong with it.
 //!
-//! text -> [`node`] (a tree that knows where everything was typed) -> [`expand`] (variables) -> [`file`] (what was typed)
+//! text -> [`node`] (a tree that knows where everything was typed) -> [`expand`] (variables) -> [`include`] -> [`file`] (what was typed)
 //! -> [`compile`] (what it means). No step stops at its first error.
 
 mod arguments;
@@ -9,6 +9,7 @@ mod decode;
 mod expand;
 mod explain;
 mod file;
+mod include;
 mod key;
 mod mask;
 mod matcher;
@@ -22,7 +23,7 @@ pub use report::{Colour, Report};
 
 use std::fs::File;
 use std::io::Read as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use self::explain::Meaning;
 use self::report::{Findings, Source};
@@ -38,6 +39,8 @@ pub struct Loaded {
     pub policy: Policy,
     /// What is worth saying about it.
     pub warnings: Report,
+    /// The files that it was read from: the main one, and those that it includes.
+    pub files: Vec<PathBuf>,
     meaning: Meaning,
 }
 
@@ -67,18 +70,21 @@ pub fn load(path: &Path, env: &dyn Fn(&str) -> Option<String>) -> Result<Loaded,
     }
 }
 
-/// Compiles `text`, which is called `name` in reports. Reads nothing but files that `file:` names.
+/// Compiles `text`, which is called `name` in reports. Reads nothing but the files that `file:` and
+/// `include` name.
 ///
 /// # Errors
 /// Everything that is wrong with it.
 pub fn parse(name: &str, text: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Loaded, Report> {
     let mut found = Findings::default();
-    let sources = vec![Source { name: name.to_owned(), text: text.to_owned() }];
-    let root = node::read(0, text, &mut found).map(|mut root| {
-        expand::expand(&mut root, env, &mut found);
-        root
-    });
-    finish(root.as_ref(), sources, found)
+    let mut sources = vec![Source { name: name.to_owned(), text: text.to_owned() }];
+    let mut root = node::read(0, text, &mut found);
+    let mut files = vec![PathBuf::from(name)];
+    if let Some(root) = &mut root {
+        expand::expand(root, env, &mut found);
+        files.extend(include::include(root, Path::new(name), &mut sources, env, &mut found));
+    }
+    finish(root.as_ref(), sources, found).map(|loaded| Loaded { files, ..loaded })
 }
 
 /// Compiles what `sluice run --to URL --limit '[METHOD] [PATH:] ALLOW per KEY'` says.
@@ -101,7 +107,7 @@ fn finish(root: Option<&node::Node>, sources: Vec<Source>, mut found: Findings) 
     }
     let (errors, warnings) = found.finish(sources);
     match compiled {
-        Some((policy, meaning)) if errors.is_empty() => Ok(Loaded { policy, warnings, meaning }),
+        Some((policy, meaning)) if errors.is_empty() => Ok(Loaded { policy, warnings, files: Vec::new(), meaning }),
         Some(_) | None => Err(errors),
     }
 }

@@ -70,7 +70,7 @@ impl Shape {
         format!("its fields are {}", self.known.join(", "))
     }
 
-    fn judge(&self, key: &Node, value: &Node, found: &mut Findings) {
+    pub(super) fn judge(&self, key: &Node, value: &Node, found: &mut Findings) {
         let Some(name) = key.text() else {
             found.error(key.span, format!("a field of {} has a name of one word", self.what));
             return;

@@ -48,10 +48,10 @@ const TOP: Shape = Shape {
     what: "the file",
     known: &[
         "listen", "admin", "workers", "store", "secret", "trusted_proxies", "clients", "upstream", "upstreams",
-        "routes", "skip", "limits", "defaults", "mode", "paths", "drain", "access_log",
+        "routes", "skip", "limits", "defaults", "mode", "paths", "drain", "access_log", "include",
     ],
     later: &[
-        "plan", "headers", "cors", "include", "max_connections", "max_connections_per_ip", "max_connection_age",
+        "plan", "headers", "cors", "max_connections", "max_connections_per_ip", "max_connection_age",
         "timeouts",
     ],
 };

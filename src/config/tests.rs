@@ -211,3 +211,19 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn included_files_add_their_sections() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/config/include");
+    let main = folder.join("main.yaml");
+    let loaded = load(&main, &no_variables).unwrap_or_else(|report| panic!("{report}"));
+    let limits: Vec<&str> = loaded.policy.limits.iter().map(|limit| &*limit.name).collect();
+    let routes: Vec<&str> = loaded.policy.routes.iter().map(|route| &*route.name).collect();
+    assert_eq!(limits, ["main", "from-a", "from-b"]);
+    assert_eq!(routes, ["/main", "/a", "/b"]);
+    assert_eq!(loaded.files.len(), 3);
+    let report = load(&folder.join("conflict.yaml"), &no_variables).unwrap_err().to_string();
+    assert!(report.contains("`from-a` is given in two files"), "{report}");
+    assert!(report.contains("conflict.yaml:6:3") && report.contains("a.yaml:6:3"), "{report}");
+    assert!(report.contains("an included file has no field `listen`"), "{report}");
+}
