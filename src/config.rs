@@ -1,7 +1,7 @@
 //! `gateway.yaml`: from text to a [`Policy`], or to a report of everything that is wrong with it.
 //!
-//! text -> [`node`] (a tree that knows where everything was typed) -> [`expand`] (variables) -> [`include`] -> [`file`] (what was typed)
-//! -> [`compile`] (what it means). No step stops at its first error.
+//! text -> [`node`] (a tree that knows where everything was typed) -> [`expand`] (variables) -> [`include`] (other files)
+//! -> [`file`] (what was typed) -> [`compile`] (what it means). No step stops at its first error.
 
 mod arguments;
 mod compile;
@@ -75,14 +75,27 @@ pub fn load(path: &Path, env: &dyn Fn(&str) -> Option<String>) -> Result<Loaded,
 ///
 /// # Errors
 /// Everything that is wrong with it.
-pub fn parse(name: &str, text: &str, env: &dyn Fn(&str) -> Option<String>) -> Result<Loaded, Report> {
+pub fn parse(
+    name: &str,
+    text: &str,
+    env: &dyn Fn(&str) -> Option<String>,
+) -> Result<Loaded, Report> {
     let mut found = Findings::default();
-    let mut sources = vec![Source { name: name.to_owned(), text: text.to_owned() }];
+    let mut sources = vec![Source {
+        name: name.to_owned(),
+        text: text.to_owned(),
+    }];
     let mut root = node::read(0, text, &mut found);
     let mut files = vec![PathBuf::from(name)];
     if let Some(root) = &mut root {
         expand::expand(root, env, &mut found);
-        files.extend(include::include(root, Path::new(name), &mut sources, env, &mut found));
+        files.extend(include::include(
+            root,
+            Path::new(name),
+            &mut sources,
+            env,
+            &mut found,
+        ));
     }
     finish(root.as_ref(), sources, found).map(|loaded| Loaded { files, ..loaded })
 }
@@ -97,17 +110,30 @@ pub fn from_arguments(to: &str, limits: &[String]) -> Result<Loaded, Report> {
     finish(Some(&root), sources, found)
 }
 
-fn finish(root: Option<&node::Node>, sources: Vec<Source>, mut found: Findings) -> Result<Loaded, Report> {
+fn finish(
+    root: Option<&node::Node>,
+    sources: Vec<Source>,
+    mut found: Findings,
+) -> Result<Loaded, Report> {
     let compiled = match root {
-        Some(root) => file::File::read(root, &mut found).map(|file| compile::compile(&file, &mut found)),
+        Some(root) => {
+            file::File::read(root, &mut found).map(|file| compile::compile(&file, &mut found))
+        }
         None => None,
     };
     if compiled.is_none() && !found.has_errors() {
-        found.error_overall("the file is empty").help("the shortest is `upstream: http://localhost:3000`");
+        found
+            .error_overall("the file is empty")
+            .help("the shortest is `upstream: http://localhost:3000`");
     }
     let (errors, warnings) = found.finish(sources);
     match compiled {
-        Some((policy, meaning)) if errors.is_empty() => Ok(Loaded { policy, warnings, files: Vec::new(), meaning }),
+        Some((policy, meaning)) if errors.is_empty() => Ok(Loaded {
+            policy,
+            warnings,
+            files: Vec::new(),
+            meaning,
+        }),
         Some(_) | None => Err(errors),
     }
 }

@@ -17,7 +17,11 @@ fn every_file_is_reported_as_expected() {
             continue;
         }
         count += 1;
-        let name = path.file_name().and_then(|name| name.to_str()).expect("a name").to_owned();
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .expect("a name")
+            .to_owned();
         let text = fs::read_to_string(&path).expect("a text");
         let report = match sluice::config::parse(&name, &text, &|_| None) {
             Ok(loaded) => loaded.warnings,

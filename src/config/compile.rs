@@ -24,7 +24,10 @@ pub(super) fn compile(file: &File, found: &mut Findings) -> (Policy, Meaning) {
     let routes = routes::routes(file, &upstreams, found);
     let limits = limits::limits(file, &routes, found);
     check_routes_exist(&file.skip, &routes, found);
-    if matches!(file.store, StoreSpec::Redis(_)) && file.secret.is_none() && limits.hash_credentials() {
+    if matches!(file.store, StoreSpec::Redis(_))
+        && file.secret.is_none()
+        && limits.hash_credentials()
+    {
         let note = "there is no `secret`: the gateways share a random one through the store, and whoever reads the \
                     store can then test guesses of what clients send";
         let help = "set `secret: ${SLUICE_SECRET}`, the same on every gateway";
@@ -33,7 +36,10 @@ pub(super) fn compile(file: &File, found: &mut Findings) -> (Policy, Meaning) {
             None => found.warn_overall(note).help(help),
         };
     }
-    let skip = file.skip.iter().map(|typed| (0, exact(&typed.matcher, file.paths)));
+    let skip = file
+        .skip
+        .iter()
+        .map(|typed| (0, exact(&typed.matcher, file.paths)));
     let policy = Policy {
         listen: file.listen.clone(),
         admin: file.admin,
@@ -52,32 +58,54 @@ pub(super) fn compile(file: &File, found: &mut Findings) -> (Policy, Meaning) {
         drain: file.drain,
         access_log: file.access_log.clone(),
     };
-    let meaning = Meaning { routes: routes.words, skip: words(&file.skip), limits: limits.words };
+    let meaning = Meaning {
+        routes: routes.words,
+        skip: words(&file.skip),
+        limits: limits.words,
+    };
     (policy, meaning)
 }
 
 /// A matcher for requests whose path was read under `rules`.
 fn exact(matcher: &Matcher, rules: PathRules) -> Matcher {
-    Matcher { paths: matcher.paths.iter().map(|path| path.under(&rules)).collect(), ..matcher.clone() }
+    Matcher {
+        paths: matcher
+            .paths
+            .iter()
+            .map(|path| path.under(&rules))
+            .collect(),
+        ..matcher.clone()
+    }
 }
 
 /// Matchers in words.
 fn words(matchers: &[Typed]) -> String {
-    matchers.iter().map(|typed| typed.words.as_str()).collect::<Vec<_>>().join(" or ")
+    matchers
+        .iter()
+        .map(|typed| typed.words.as_str())
+        .collect::<Vec<_>>()
+        .join(" or ")
 }
 
 /// The longest name.
 const NAME: usize = 32;
 
 /// Notes a name that is malformed, or that another one has already, ignoring case.
-fn check_name(what: &str, name: &At<String>, seen: &mut HashMap<String, super::report::Span>, found: &mut Findings) {
+fn check_name(
+    what: &str,
+    name: &At<String>,
+    seen: &mut HashMap<String, super::report::Span>,
+    found: &mut Findings,
+) {
     let text = &name.value;
     let start = text.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit());
     let rest = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_');
     if !start || text.len() > NAME || !text.chars().all(rest) {
         found
             .error(name.span, format!("`{text}` is not a name for {what}"))
-            .help(format!("at most {NAME} of a-z, 0-9, `-` and `_`, beginning with a letter or digit"));
+            .help(format!(
+                "at most {NAME} of a-z, 0-9, `-` and `_`, beginning with a letter or digit"
+            ));
     }
     match seen.get(&text.to_lowercase()) {
         Some(first) => {
@@ -98,7 +126,9 @@ fn check_routes_exist(matchers: &[Typed], routes: &routes::Routes, found: &mut F
         for name in &typed.matcher.routes {
             if !routes.routes.iter().any(|route| route.name == *name) {
                 let known = routes.routes.iter().map(|route| &*route.name);
-                found.error(typed.span, format!("no route is called `{name}`")).meant(nearest(name, known));
+                found
+                    .error(typed.span, format!("no route is called `{name}`"))
+                    .meant(nearest(name, known));
             }
         }
     }

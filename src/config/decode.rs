@@ -40,13 +40,18 @@ impl<'n> Fields<'n> {
     /// The fields of `node`, after every one that has no place there was noted.
     pub(super) fn open(node: &'n Node, shape: &Shape, found: &mut Findings) -> Option<Self> {
         let Kind::Mapping(entries) = &node.kind else {
-            found.error(node.span, format!("{} is a mapping of fields", shape.what)).help(shape.list());
+            found
+                .error(node.span, format!("{} is a mapping of fields", shape.what))
+                .help(shape.list());
             return None;
         };
         for (key, value) in entries {
             shape.judge(key, value, found);
         }
-        Some(Self { span: node.span, entries })
+        Some(Self {
+            span: node.span,
+            entries,
+        })
     }
 
     /// A mapping without fields.
@@ -56,12 +61,17 @@ impl<'n> Fields<'n> {
 
     /// The value of a field; one without a value counts as left out.
     pub(super) fn get(&self, name: &str) -> Option<&'n Node> {
-        self.entry(name).map(|(_, value)| value).filter(|value| !value.is_empty())
+        self.entry(name)
+            .map(|(_, value)| value)
+            .filter(|value| !value.is_empty())
     }
 
     /// The key and value of a field, even an empty one.
     pub(super) fn entry(&self, name: &str) -> Option<(&'n Node, &'n Node)> {
-        self.entries.iter().find(|(key, _)| key.text() == Some(name)).map(|(key, value)| (key, value))
+        self.entries
+            .iter()
+            .find(|(key, _)| key.text() == Some(name))
+            .map(|(key, value)| (key, value))
     }
 }
 
@@ -72,7 +82,10 @@ impl Shape {
 
     pub(super) fn judge(&self, key: &Node, value: &Node, found: &mut Findings) {
         let Some(name) = key.text() else {
-            found.error(key.span, format!("a field of {} has a name of one word", self.what));
+            found.error(
+                key.span,
+                format!("a field of {} has a name of one word", self.what),
+            );
             return;
         };
         if self.known.contains(&name) {
@@ -84,10 +97,14 @@ impl Shape {
             found.error(key.span, trap::COMMA);
         } else {
             let meant = nearest(name, self.known.iter().chain(self.later).copied());
-            if meant.is_some_and(|word| matches!(word, "secret" | "password" | "username" | "token")) {
+            if meant
+                .is_some_and(|word| matches!(word, "secret" | "password" | "username" | "token"))
+            {
                 found.hide(value.span);
             }
-            let problem = found.error(key.span, format!("{} has no field `{name}`", self.what)).meant(meant);
+            let problem = found
+                .error(key.span, format!("{} has no field `{name}`", self.what))
+                .meant(meant);
             if meant.is_none() {
                 problem.help(self.list());
             }
@@ -120,7 +137,10 @@ pub(super) fn text<'n>(node: &'n Node, what: &str, found: &mut Findings) -> Opti
         }
         Some(text) => Some(text),
         None => {
-            found.error(node.span, format!("{what} is one value, not a list or mapping"));
+            found.error(
+                node.span,
+                format!("{what} is one value, not a list or mapping"),
+            );
             None
         }
     }
@@ -135,20 +155,41 @@ pub(super) fn parsed<T>(
 ) -> Option<At<T>> {
     let text = text(node, what, found)?;
     let value = found.take(node.span, read(text))?;
-    Some(At { value, span: node.span })
+    Some(At {
+        value,
+        span: node.span,
+    })
 }
 
 /// A number from `least` to `most`.
-pub(super) fn number(node: &Node, what: &str, least: u64, most: u64, found: &mut Findings) -> Option<At<u64>> {
+pub(super) fn number(
+    node: &Node,
+    what: &str,
+    least: u64,
+    most: u64,
+    found: &mut Findings,
+) -> Option<At<u64>> {
     let written = text(node, what, found)?;
     // Quoted digits are a text; one that a variable left behind is not.
-    if matches!(node.kind, Kind::Scalar { style: Style::Quoted, .. }) && !written.is_empty() {
-        found.error(node.span, format!("{what} is a number, and this is a text")).help(format!("write `{written}`"));
+    if matches!(
+        node.kind,
+        Kind::Scalar {
+            style: Style::Quoted,
+            ..
+        }
+    ) && !written.is_empty()
+    {
+        found
+            .error(node.span, format!("{what} is a number, and this is a text"))
+            .help(format!("write `{written}`"));
         return None;
     }
     let number = parsed(node, what, units::number, found)?;
     if number.value < least || number.value > most {
-        found.error(node.span, format!("{what} is {least} to {most}, not {}", number.value));
+        found.error(
+            node.span,
+            format!("{what} is {least} to {most}, not {}", number.value),
+        );
         return None;
     }
     Some(number)
@@ -162,10 +203,17 @@ pub(super) enum Zero {
 }
 
 /// A span of time.
-pub(super) fn duration(node: &Node, what: &str, zero: Zero, found: &mut Findings) -> Option<At<Duration>> {
+pub(super) fn duration(
+    node: &Node,
+    what: &str,
+    zero: Zero,
+    found: &mut Findings,
+) -> Option<At<Duration>> {
     let span = parsed(node, what, units::duration, found)?;
     if span.value.is_zero() && zero == Zero::Refused {
-        found.error(node.span, format!("{what} of 0 is refused")).help("it is more than zero");
+        found
+            .error(node.span, format!("{what} of 0 is refused"))
+            .help("it is more than zero");
         return None;
     }
     Some(span)
@@ -181,16 +229,24 @@ pub(super) fn word<T: Copy>(
 ) -> Option<At<T>> {
     let typed = text(node, what, found)?;
     if let Some((_, value)) = known.iter().find(|(word, _)| *word == typed) {
-        return Some(At { value: *value, span: node.span });
+        return Some(At {
+            value: *value,
+            span: node.span,
+        });
     }
-    if let Some(word) = later.iter().find(|word| typed.split_whitespace().next() == Some(**word)) {
+    if let Some(word) = later
+        .iter()
+        .find(|word| typed.split_whitespace().next() == Some(**word))
+    {
         found.error(node.span, format!("`{word}` is not there yet"));
         return None;
     }
     let words: Vec<&str> = known.iter().map(|(word, _)| *word).collect();
     let meant = nearest(typed, words.iter().chain(later).copied());
     let problem = found.error(node.span, format!("`{typed}` is not {what}"));
-    problem.help(format!("it is {}", words.join(", "))).meant(meant);
+    problem
+        .help(format!("it is {}", words.join(", ")))
+        .meant(meant);
     None
 }
 

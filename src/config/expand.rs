@@ -28,12 +28,16 @@ fn values(node: &mut Node, env: Environment<'_>, found: &mut Findings) {
             // What a variable brings is no longer what was quoted: digits are a number, nothing is nothing.
             Ok(replaced) => (*text, *style) = (replaced, Style::Plain),
             Err(why) => {
-                found.error_unread(span, why).help("`${NAME:-default}` has a default, `$${` stands for `${` itself");
+                found
+                    .error_unread(span, why)
+                    .help("`${NAME:-default}` has a default, `$${` stands for `${` itself");
             }
         },
         Kind::Scalar { .. } => {}
         Kind::Sequence(items) => items.iter_mut().for_each(|item| values(item, env, found)),
-        Kind::Mapping(entries) => entries.iter_mut().for_each(|(_, value)| values(value, env, found)),
+        Kind::Mapping(entries) => entries
+            .iter_mut()
+            .for_each(|(_, value)| values(value, env, found)),
     }
 }
 
@@ -54,7 +58,10 @@ fn scalar(text: &str, env: Environment<'_>) -> Result<String, String> {
             None => (inner, None),
         };
         let plausible = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        if name.is_empty() || name.starts_with(|c: char| c.is_ascii_digit()) || !name.chars().all(plausible) {
+        if name.is_empty()
+            || name.starts_with(|c: char| c.is_ascii_digit())
+            || !name.chars().all(plausible)
+        {
             return Err(format!("`{name}` is not the name of a variable"));
         }
         match (env(name), default) {

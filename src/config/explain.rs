@@ -39,9 +39,14 @@ pub(super) fn sentence(plan: &Plan, rate: RateDecl, burst: Option<u64>) -> Strin
     let once = burst.unwrap_or(rate.amount);
     let said = burst.map_or_else(|| words.clone(), |burst| format!("{words}, burst {burst}"));
     match plan.algorithm {
-        Algorithm::SlidingWindow => format!("{words}: never more than {} in any {window}", rate.amount),
+        Algorithm::SlidingWindow => {
+            format!("{words}: never more than {} in any {window}", rate.amount)
+        }
         Algorithm::SlidingLog => {
-            format!("{words}: never more than {} in any {window}, remembering each request", rate.amount)
+            format!(
+                "{words}: never more than {} in any {window}, remembering each request",
+                rate.amount
+            )
         }
         Algorithm::FixedWindow => format!(
             "{words}: {} from a key's first request to the end of its {window}, so up to {} around that end",
@@ -49,7 +54,10 @@ pub(super) fn sentence(plan: &Plan, rate: RateDecl, burst: Option<u64>) -> Strin
             rate.amount.saturating_mul(2)
         ),
         Algorithm::TokenBucket if plan.refill == Refill::Interval => {
-            format!("{said}: at most {once} at once, then {} more at the end of each {window}", rate.amount)
+            format!(
+                "{said}: at most {once} at once, then {} more at the end of each {window}",
+                rate.amount
+            )
         }
         Algorithm::LeakyBucket if plan.queue > 0 => format!(
             "{said}: at most {once} at once, then one every {every}; up to {} wait their turn, each at most {}",
@@ -66,27 +74,61 @@ pub(super) fn sentence(plan: &Plan, rate: RateDecl, burst: Option<u64>) -> Strin
 pub(super) fn explain(policy: &Policy, meaning: &Meaning) -> String {
     let mut out = String::new();
     let listen: Vec<String> = policy.listen.iter().map(ToString::to_string).collect();
-    line(&mut out, &format!("listens on {}; operators on {}", listen.join(", "), policy.admin));
+    line(
+        &mut out,
+        &format!(
+            "listens on {}; operators on {}",
+            listen.join(", "),
+            policy.admin
+        ),
+    );
     line(&mut out, &store(&policy.store));
     if policy.clients.trusted.is_empty() {
-        line(&mut out, "a client is the other end of the connection; no proxy is trusted to name it");
+        line(
+            &mut out,
+            "a client is the other end of the connection; no proxy is trusted to name it",
+        );
     } else {
-        let trusted: Vec<String> = policy.clients.trusted.iter().map(ToString::to_string).collect();
-        line(&mut out, &format!("a client is whom a proxy in {} names, else the other end", trusted.join(", ")));
+        let trusted: Vec<String> = policy
+            .clients
+            .trusted
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        line(
+            &mut out,
+            &format!(
+                "a client is whom a proxy in {} names, else the other end",
+                trusted.join(", ")
+            ),
+        );
     }
-    line(&mut out, &format!("an IPv6 client is its /{}", policy.clients.ipv6_prefix));
+    line(
+        &mut out,
+        &format!("an IPv6 client is its /{}", policy.clients.ipv6_prefix),
+    );
     line(&mut out, "");
     line(&mut out, "routes, of which the first match wins:");
     for (route, words) in policy.routes.iter().zip(&meaning.routes) {
         if let Some(upstream) = policy.upstreams.get(route.upstream) {
-            let servers: Vec<String> =
-                upstream.servers.iter().map(|server| format!("{}:{}", server.host, server.port)).collect();
+            let servers: Vec<String> = upstream
+                .servers
+                .iter()
+                .map(|server| format!("{}:{}", server.host, server.port))
+                .collect();
             let host = match &upstream.host {
                 HostRule::Keep => String::new(),
                 HostRule::Upstream => ", as its own host".to_owned(),
                 HostRule::Fixed(host) => format!(", as host {host}"),
             };
-            line(&mut out, &format!("  {words} -> {} ({}{host})", upstream.name, servers.join(", ")));
+            line(
+                &mut out,
+                &format!(
+                    "  {words} -> {} ({}{host})",
+                    upstream.name,
+                    servers.join(", ")
+                ),
+            );
         }
     }
     if !meaning.skip.is_empty() {
@@ -103,19 +145,37 @@ pub(super) fn explain(policy: &Policy, meaning: &Meaning) -> String {
 fn limits_heading(policy: &Policy) -> String {
     match (policy.limits.is_empty(), policy.mode) {
         (true, _) => "no limits: every request passes".to_owned(),
-        (false, Mode::Enforce) => "limits, all of which hold for a request that matches:".to_owned(),
-        (false, Mode::Shadow) => "limits, all in shadow: they count and report, and reject nothing:".to_owned(),
+        (false, Mode::Enforce) => {
+            "limits, all of which hold for a request that matches:".to_owned()
+        }
+        (false, Mode::Shadow) => {
+            "limits, all in shadow: they count and report, and reject nothing:".to_owned()
+        }
     }
 }
 
 fn describe(out: &mut String, limit: &Limit, words: &LimitWords, policy: &Policy) {
-    let when = if words.when.is_empty() { "every request" } else { &words.when };
-    let except = if words.except.is_empty() { String::new() } else { format!(", except {}", words.except) };
+    let when = if words.when.is_empty() {
+        "every request"
+    } else {
+        &words.when
+    };
+    let except = if words.except.is_empty() {
+        String::new()
+    } else {
+        format!(", except {}", words.except)
+    };
     let shadow = match limit.mode {
         Mode::Enforce => "",
         Mode::Shadow => " (shadow: never rejects)",
     };
-    line(out, &format!("  {}{shadow}: {when}{except}, per {}", limit.name, limit.per_words));
+    line(
+        out,
+        &format!(
+            "  {}{shadow}: {when}{except}, per {}",
+            limit.name, limit.per_words
+        ),
+    );
     for sentence in &words.amounts {
         line(out, &format!("    {sentence}"));
     }
@@ -129,17 +189,22 @@ fn describe(out: &mut String, limit: &Limit, words: &LimitWords, policy: &Policy
         line(out, &format!("    {missing}"));
     }
     if matches!(policy.store, StoreSpec::Redis(_)) {
-        line(out, match limit.if_down {
-            IfDown::Allow => "    while the store is away: lets pass",
-            IfDown::Deny => "    while the store is away: answers 503",
-            IfDown::Local => "    while the store is away: counts in each gateway on its own",
-        });
+        line(
+            out,
+            match limit.if_down {
+                IfDown::Allow => "    while the store is away: lets pass",
+                IfDown::Deny => "    while the store is away: answers 503",
+                IfDown::Local => "    while the store is away: counts in each gateway on its own",
+            },
+        );
     }
 }
 
 fn store(store: &StoreSpec) -> String {
     match store {
-        StoreSpec::Memory { max_keys } => format!("counts in this process, at most {max_keys} keys"),
+        StoreSpec::Memory { max_keys } => {
+            format!("counts in this process, at most {max_keys} keys")
+        }
         StoreSpec::Redis(redis) => {
             let at = match &redis.address {
                 RedisAddress::Tcp { host, port } => format!("{host}:{port}"),

@@ -47,17 +47,40 @@ pub(super) struct File {
 const TOP: Shape = Shape {
     what: "the file",
     known: &[
-        "listen", "admin", "workers", "store", "secret", "trusted_proxies", "clients", "upstream", "upstreams",
-        "routes", "skip", "limits", "defaults", "mode", "paths", "drain", "access_log", "include",
+        "listen",
+        "admin",
+        "workers",
+        "store",
+        "secret",
+        "trusted_proxies",
+        "clients",
+        "upstream",
+        "upstreams",
+        "routes",
+        "skip",
+        "limits",
+        "defaults",
+        "mode",
+        "paths",
+        "drain",
+        "access_log",
+        "include",
     ],
     later: &[
-        "plan", "headers", "cors", "max_connections", "max_connections_per_ip", "max_connection_age",
+        "plan",
+        "headers",
+        "cors",
+        "max_connections",
+        "max_connections_per_ip",
+        "max_connection_age",
         "timeouts",
     ],
 };
 
-const DEFAULT_LISTEN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 8080);
-const DEFAULT_ADMIN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9900);
+const DEFAULT_LISTEN: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::UNSPECIFIED), 8080);
+const DEFAULT_ADMIN: SocketAddr =
+    SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 9900);
 const MAX_WORKERS: u64 = 1024;
 
 impl File {
@@ -66,7 +89,9 @@ impl File {
         let visible = without_extensions(root);
         let top = Fields::open(&visible, &TOP, found)?;
         let clients = clients(&top, found);
-        let (store, store_if_down) = top.get("store").map_or_else(store::default, |node| store::read(node, found));
+        let (store, store_if_down) = top
+            .get("store")
+            .map_or_else(store::default, |node| store::read(node, found));
         let limits = limits::read(&top, clients.ipv6_prefix, found);
         Some(Self {
             listen: listen(&top, found),
@@ -75,14 +100,27 @@ impl File {
             store,
             store_span: top.entry("store").map(|(key, _)| key.span),
             store_if_down,
-            secret: top.get("secret").and_then(|node| decode::secret(node, "the secret", found)),
+            secret: top
+                .get("secret")
+                .and_then(|node| decode::secret(node, "the secret", found)),
             clients,
             upstreams: upstreams::upstreams(&top, found),
-            routes: top.entry("routes").map(|(_, node)| upstreams::routes(node, found)),
-            skip: top.get("skip").map(|node| matcher::list(node, Place::Elsewhere, found)).unwrap_or_default(),
+            routes: top
+                .entry("routes")
+                .map(|(_, node)| upstreams::routes(node, found)),
+            skip: top
+                .get("skip")
+                .map(|node| matcher::list(node, Place::Elsewhere, found))
+                .unwrap_or_default(),
             limits,
-            mode: top.get("mode").and_then(|node| mode(node, found)).unwrap_or_default(),
-            paths: top.get("paths").map(|node| paths(node, found)).unwrap_or_default(),
+            mode: top
+                .get("mode")
+                .and_then(|node| mode(node, found))
+                .unwrap_or_default(),
+            paths: top
+                .get("paths")
+                .map(|node| paths(node, found))
+                .unwrap_or_default(),
             drain: drain(&top, found),
             access_log: access_log(&top, found),
         })
@@ -93,42 +131,62 @@ impl File {
 fn without_extensions(root: &Node) -> Node {
     let kind = match &root.kind {
         Kind::Mapping(entries) => {
-            let keep = |(key, _): &&(Node, Node)| !key.text().is_some_and(|name| name.starts_with("x-"));
+            let keep =
+                |(key, _): &&(Node, Node)| !key.text().is_some_and(|name| name.starts_with("x-"));
             Kind::Mapping(entries.iter().filter(keep).cloned().collect())
         }
         kind => kind.clone(),
     };
-    Node { span: root.span, kind }
+    Node {
+        span: root.span,
+        kind,
+    }
 }
 
 fn listen(top: &Fields<'_>, found: &mut Findings) -> Vec<SocketAddr> {
-    const ENTRY: Shape =
-        Shape { what: "an entry of `listen`", known: &["address"], later: &["tls", "proxy_protocol"] };
-    let Some(node) = top.get("listen") else { return vec![DEFAULT_LISTEN] };
+    const ENTRY: Shape = Shape {
+        what: "an entry of `listen`",
+        known: &["address"],
+        later: &["tls", "proxy_protocol"],
+    };
+    let Some(node) = top.get("listen") else {
+        return vec![DEFAULT_LISTEN];
+    };
     let mut addresses: Vec<At<SocketAddr>> = Vec::new();
     let items = match &node.kind {
         Kind::Sequence(items) if items.is_empty() => {
-            found.error(node.span, "`listen` is empty").help("name an address, as `0.0.0.0:8080`");
+            found
+                .error(node.span, "`listen` is empty")
+                .help("name an address, as `0.0.0.0:8080`");
             return Vec::new();
         }
         _ => decode::one_or_many(node),
     };
     for item in items {
         let address = match &item.kind {
-            Kind::Mapping(_) => match Fields::open(item, &ENTRY, found).and_then(|fields| fields.get("address")) {
-                Some(address) => address,
-                None => {
-                    found.error(item.span, "an entry of `listen` needs its `address`");
-                    continue;
+            Kind::Mapping(_) => {
+                match Fields::open(item, &ENTRY, found).and_then(|fields| fields.get("address")) {
+                    Some(address) => address,
+                    None => {
+                        found.error(item.span, "an entry of `listen` needs its `address`");
+                        continue;
+                    }
                 }
-            },
+            }
             Kind::Scalar { .. } | Kind::Sequence(_) => item,
         };
-        let Some(address) = decode::parsed(address, "an address", units::endpoint, found) else { continue };
-        match addresses.iter().find(|other| other.value == address.value && address.value.port() != 0) {
+        let Some(address) = decode::parsed(address, "an address", units::endpoint, found) else {
+            continue;
+        };
+        match addresses
+            .iter()
+            .find(|other| other.value == address.value && address.value.port() != 0)
+        {
             Some(first) => {
                 let first = first.span;
-                found.error(address.span, "this address is given twice").also(first, "first here");
+                found
+                    .error(address.span, "this address is given twice")
+                    .also(first, "first here");
             }
             None => addresses.push(address),
         }
@@ -137,14 +195,25 @@ fn listen(top: &Fields<'_>, found: &mut Findings) -> Vec<SocketAddr> {
 }
 
 fn admin(top: &Fields<'_>, found: &mut Findings) -> SocketAddr {
-    const ADMIN: Shape = Shape { what: "`admin`", known: &["address"], later: &["token", "metrics", "hosts"] };
-    let Some(node) = top.get("admin") else { return DEFAULT_ADMIN };
+    const ADMIN: Shape = Shape {
+        what: "`admin`",
+        known: &["address"],
+        later: &["token", "metrics", "hosts"],
+    };
+    let Some(node) = top.get("admin") else {
+        return DEFAULT_ADMIN;
+    };
     let address = match &node.kind {
-        Kind::Mapping(_) => Fields::open(node, &ADMIN, found).and_then(|fields| fields.get("address")),
+        Kind::Mapping(_) => {
+            Fields::open(node, &ADMIN, found).and_then(|fields| fields.get("address"))
+        }
         Kind::Scalar { .. } | Kind::Sequence(_) => Some(node),
     };
-    let address = address.and_then(|node| decode::parsed(node, "an address", units::endpoint, found));
-    let Some(address) = address else { return DEFAULT_ADMIN };
+    let address =
+        address.and_then(|node| decode::parsed(node, "an address", units::endpoint, found));
+    let Some(address) = address else {
+        return DEFAULT_ADMIN;
+    };
     if !address.value.ip().is_loopback() {
         found
             .warn(address.span, "the admin endpoint is open to other machines, and asks for no token")
@@ -154,32 +223,62 @@ fn admin(top: &Fields<'_>, found: &mut Findings) -> SocketAddr {
 }
 
 fn workers(top: &Fields<'_>, found: &mut Findings) -> NonZeroUsize {
-    let given = top.get("workers").and_then(|node| decode::number(node, "`workers`", 1, MAX_WORKERS, found));
-    let given = given.and_then(|number| usize::try_from(number.value).ok()).and_then(NonZeroUsize::new);
-    given.or_else(|| std::thread::available_parallelism().ok()).unwrap_or(NonZeroUsize::MIN)
+    let given = top
+        .get("workers")
+        .and_then(|node| decode::number(node, "`workers`", 1, MAX_WORKERS, found));
+    let given = given
+        .and_then(|number| usize::try_from(number.value).ok())
+        .and_then(NonZeroUsize::new);
+    given
+        .or_else(|| std::thread::available_parallelism().ok())
+        .unwrap_or(NonZeroUsize::MIN)
 }
 
 fn clients(top: &Fields<'_>, found: &mut Findings) -> ClientRules {
-    const CLIENTS: Shape =
-        Shape { what: "`clients`", known: &["address_from", "trusted_hops", "ipv6_prefix"], later: &[] };
+    const CLIENTS: Shape = Shape {
+        what: "`clients`",
+        known: &["address_from", "trusted_hops", "ipv6_prefix"],
+        later: &[],
+    };
     let mut rules = ClientRules::default();
     if let Some(node) = top.get("trusted_proxies") {
         let networks = decode::one_or_many(node).iter();
-        rules.trusted = networks.filter_map(|item| decode::parsed(item, "a network", units::cidr, found)).map(|net| net.value).collect();
+        rules.trusted = networks
+            .filter_map(|item| decode::parsed(item, "a network", units::cidr, found))
+            .map(|net| net.value)
+            .collect();
     }
-    let Some((_, node)) = top.entry("clients").filter(|(_, node)| !node.is_empty()) else { return rules };
-    let Some(fields) = Fields::open(node, &CLIENTS, found) else { return rules };
+    let Some((_, node)) = top.entry("clients").filter(|(_, node)| !node.is_empty()) else {
+        return rules;
+    };
+    let Some(fields) = Fields::open(node, &CLIENTS, found) else {
+        return rules;
+    };
     if let Some(node) = fields.get("address_from") {
         rules.address_from = address_from(node, found).unwrap_or_default();
     }
-    let hops = fields.get("trusted_hops").and_then(|node| decode::number(node, "`trusted_hops`", 1, 100, found));
+    let hops = fields
+        .get("trusted_hops")
+        .and_then(|node| decode::number(node, "`trusted_hops`", 1, 100, found));
     rules.trusted_hops = hops.and_then(|hops| usize::try_from(hops.value).ok());
-    let prefix = fields.get("ipv6_prefix").and_then(|node| decode::number(node, "`ipv6_prefix`", 1, 128, found));
-    rules.ipv6_prefix = prefix.and_then(|bits| u8::try_from(bits.value).ok()).unwrap_or(rules.ipv6_prefix);
-    let read = fields.entry("address_from").or_else(|| fields.entry("trusted_hops"));
-    if let Some((key, _)) = read.filter(|_| top.get("trusted_proxies").is_none_or(|node| decode::one_or_many(node).is_empty())) {
+    let prefix = fields
+        .get("ipv6_prefix")
+        .and_then(|node| decode::number(node, "`ipv6_prefix`", 1, 128, found));
+    rules.ipv6_prefix = prefix
+        .and_then(|bits| u8::try_from(bits.value).ok())
+        .unwrap_or(rules.ipv6_prefix);
+    let read = fields
+        .entry("address_from")
+        .or_else(|| fields.entry("trusted_hops"));
+    if let Some((key, _)) = read.filter(|_| {
+        top.get("trusted_proxies")
+            .is_none_or(|node| decode::one_or_many(node).is_empty())
+    }) {
         found
-            .warn(key.span, "no proxy is trusted, so nobody's word about the client is taken")
+            .warn(
+                key.span,
+                "no proxy is trusted, so nobody's word about the client is taken",
+            )
             .help("list the proxies in front of this gateway under `trusted_proxies`");
     }
     rules
@@ -188,14 +287,29 @@ fn clients(top: &Fields<'_>, found: &mut Findings) -> ClientRules {
 fn address_from(node: &Node, found: &mut Findings) -> Option<AddressFrom> {
     let text = decode::text(node, "`address_from`", found)?;
     if let Some(name) = text.strip_prefix("header ") {
-        return found.take(node.span, header(name.trim())).map(AddressFrom::Header);
+        return found
+            .take(node.span, header(name.trim()))
+            .map(AddressFrom::Header);
     }
-    let known = [("x-forwarded-for", Some(AddressFrom::XForwardedFor)), ("forwarded", Some(AddressFrom::Forwarded))];
+    let known = [
+        ("x-forwarded-for", Some(AddressFrom::XForwardedFor)),
+        ("forwarded", Some(AddressFrom::Forwarded)),
+    ];
     if let Some((_, from)) = known.into_iter().find(|(word, _)| *word == text) {
         return from;
     }
-    let words = [("x-forwarded-for", ()), ("forwarded", ()), ("header NAME", ())];
-    decode::word(node, "where an address comes from", &words, &["proxy_protocol"], found);
+    let words = [
+        ("x-forwarded-for", ()),
+        ("forwarded", ()),
+        ("header NAME", ()),
+    ];
+    decode::word(
+        node,
+        "where an address comes from",
+        &words,
+        &["proxy_protocol"],
+        found,
+    );
     None
 }
 
@@ -206,16 +320,26 @@ fn mode(node: &Node, found: &mut Findings) -> Option<Mode> {
 }
 
 fn paths(node: &Node, found: &mut Findings) -> PathRules {
-    const PATHS: Shape =
-        Shape { what: "`paths`", known: &["case", "trailing_slash", "parameters", "encoded_slash"], later: &[] };
-    let Some(fields) = Fields::open(node, &PATHS, found) else { return PathRules::default() };
+    const PATHS: Shape = Shape {
+        what: "`paths`",
+        known: &["case", "trailing_slash", "parameters", "encoded_slash"],
+        later: &[],
+    };
+    let Some(fields) = Fields::open(node, &PATHS, found) else {
+        return PathRules::default();
+    };
     let mut rules = PathRules::default();
     if let Some(node) = fields.get("case") {
         let words = [("exact", Case::Exact), ("fold", Case::Fold)];
-        rules.case = decode::word(node, "a rule for case", &words, &[], found).map(|at| at.value).unwrap_or_default();
+        rules.case = decode::word(node, "a rule for case", &words, &[], found)
+            .map(|at| at.value)
+            .unwrap_or_default();
     }
     if let Some(node) = fields.get("trailing_slash") {
-        let words = [("exact", TrailingSlash::Exact), ("strip", TrailingSlash::Strip)];
+        let words = [
+            ("exact", TrailingSlash::Exact),
+            ("strip", TrailingSlash::Strip),
+        ];
         let rule = decode::word(node, "a rule for the last slash", &words, &[], found);
         rules.trailing_slash = rule.map(|at| at.value).unwrap_or_default();
     }
@@ -225,8 +349,11 @@ fn paths(node: &Node, found: &mut Findings) -> PathRules {
         rules.parameters = rule.map(|at| at.value).unwrap_or_default();
     }
     if let Some(node) = fields.get("encoded_slash") {
-        let words =
-            [("keep", EncodedSlash::Keep), ("reject", EncodedSlash::Reject), ("decode", EncodedSlash::Decode)];
+        let words = [
+            ("keep", EncodedSlash::Keep),
+            ("reject", EncodedSlash::Reject),
+            ("decode", EncodedSlash::Decode),
+        ];
         let rule = decode::word(node, "a rule for `%2F`", &words, &[], found);
         rules.encoded_slash = rule.map(|at| at.value).unwrap_or_default();
     }
@@ -234,11 +361,25 @@ fn paths(node: &Node, found: &mut Findings) -> PathRules {
 }
 
 fn drain(top: &Fields<'_>, found: &mut Findings) -> Drain {
-    const DRAIN: Shape = Shape { what: "`drain`", known: &["wait", "grace"], later: &[] };
-    let mut drain = Drain { wait: Duration::ZERO, grace: Duration::from_secs(30) };
-    let Some(fields) = top.get("drain").and_then(|node| Fields::open(node, &DRAIN, found)) else { return drain };
+    const DRAIN: Shape = Shape {
+        what: "`drain`",
+        known: &["wait", "grace"],
+        later: &[],
+    };
+    let mut drain = Drain {
+        wait: Duration::ZERO,
+        grace: Duration::from_secs(30),
+    };
+    let Some(fields) = top
+        .get("drain")
+        .and_then(|node| Fields::open(node, &DRAIN, found))
+    else {
+        return drain;
+    };
     let span = |name: &str, default: Duration, found: &mut Findings| {
-        let given = fields.get(name).and_then(|node| decode::duration(node, name, Zero::Allowed, found));
+        let given = fields
+            .get(name)
+            .and_then(|node| decode::duration(node, name, Zero::Allowed, found));
         given.map_or(default, |span| span.value)
     };
     drain.wait = span("wait", drain.wait, found);
@@ -247,14 +388,25 @@ fn drain(top: &Fields<'_>, found: &mut Findings) -> Drain {
 }
 
 fn access_log(top: &Fields<'_>, found: &mut Findings) -> Option<AccessLog> {
-    const LOG: Shape = Shape { what: "`access_log`", known: &["sample_allowed", "mask_query"], later: &[] };
-    let mut log = AccessLog { sample_allowed: 1000, mask_query: Vec::new() };
-    let Some(node) = top.get("access_log") else { return Some(log) };
+    const LOG: Shape = Shape {
+        what: "`access_log`",
+        known: &["sample_allowed", "mask_query"],
+        later: &[],
+    };
+    let mut log = AccessLog {
+        sample_allowed: 1000,
+        mask_query: Vec::new(),
+    };
+    let Some(node) = top.get("access_log") else {
+        return Some(log);
+    };
     match node.text() {
         Some("off" | "false") => return None,
         Some("on" | "true") => return Some(log),
         Some(other) => {
-            found.error(node.span, format!("`{other}` is not an access log")).help("it is on, off or a mapping");
+            found
+                .error(node.span, format!("`{other}` is not an access log"))
+                .help("it is on, off or a mapping");
             return Some(log);
         }
         None => {}
@@ -265,7 +417,9 @@ fn access_log(top: &Fields<'_>, found: &mut Findings) -> Option<AccessLog> {
         log.sample_allowed = share.map_or(1000, |share| share.value);
     }
     if let Some(node) = fields.get("mask_query") {
-        let names = decode::one_or_many(node).iter().filter_map(|item| decode::text(item, "a name", found));
+        let names = decode::one_or_many(node)
+            .iter()
+            .filter_map(|item| decode::text(item, "a name", found));
         log.mask_query = names.map(str::to_owned).collect();
     }
     Some(log)

@@ -26,27 +26,44 @@ pub(super) fn include(
     env: Environment<'_>,
     found: &mut Findings,
 ) -> Vec<PathBuf> {
-    let Kind::Mapping(entries) = &mut root.kind else { return Vec::new() };
-    let Some((_, patterns)) = entries.iter().find(|(key, _)| key.text() == Some("include")).cloned() else {
+    let Kind::Mapping(entries) = &mut root.kind else {
+        return Vec::new();
+    };
+    let Some((_, patterns)) = entries
+        .iter()
+        .find(|(key, _)| key.text() == Some("include"))
+        .cloned()
+    else {
         return Vec::new();
     };
     let mut files: Vec<PathBuf> = Vec::new();
     for pattern in decode::one_or_many(&patterns) {
-        let Some(text) = decode::text(pattern, "a file to include", found) else { continue };
+        let Some(text) = decode::text(pattern, "a file to include", found) else {
+            continue;
+        };
         for path in matching(main, text, pattern.span, found) {
             if files.contains(&path) || files.len() >= MAX_FILES {
-                found.error(pattern.span, format!("`{}` is included twice, or is one too many", path.display()));
+                found.error(
+                    pattern.span,
+                    format!("`{}` is included twice, or is one too many", path.display()),
+                );
                 continue;
             }
             let text = match read(&path) {
                 Ok(text) => text,
                 Err(error) => {
-                    found.error(pattern.span, format!("cannot read `{}`: {error}", path.display()));
+                    found.error(
+                        pattern.span,
+                        format!("cannot read `{}`: {error}", path.display()),
+                    );
                     continue;
                 }
             };
             let source = sources.len();
-            sources.push(Source { name: path.display().to_string(), text });
+            sources.push(Source {
+                name: path.display().to_string(),
+                text,
+            });
             files.push(path);
             let text = sources.last().map_or("", |source| source.text.as_str());
             if let Some(mut node) = node::read(source, text, found) {
@@ -61,14 +78,27 @@ pub(super) fn include(
 /// The files that a pattern names, by name: `*` may stand in the last part of the path.
 fn matching(main: &Path, pattern: &str, span: Span, found: &mut Findings) -> Vec<PathBuf> {
     let whole = main.parent().unwrap_or(Path::new("")).join(pattern);
-    let (folder, name) = (whole.parent().unwrap_or(Path::new("")), whole.file_name().and_then(|name| name.to_str()));
-    let Some((before, after)) = name.and_then(|name| name.split_once('*')) else { return vec![whole] };
+    let (folder, name) = (
+        whole.parent().unwrap_or(Path::new("")),
+        whole.file_name().and_then(|name| name.to_str()),
+    );
+    let Some((before, after)) = name.and_then(|name| name.split_once('*')) else {
+        return vec![whole];
+    };
     if after.contains('*') || folder.display().to_string().contains('*') {
-        found.error(span, "one `*`, in the last part of the path, is all that `include` knows");
+        found.error(
+            span,
+            "one `*`, in the last part of the path, is all that `include` knows",
+        );
         return Vec::new();
     }
-    let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-    let listed = fs::read_dir(folder).and_then(|entries| entries.collect::<Result<Vec<_>, io::Error>>());
+    let folder = if folder.as_os_str().is_empty() {
+        Path::new(".")
+    } else {
+        folder
+    };
+    let listed =
+        fs::read_dir(folder).and_then(|entries| entries.collect::<Result<Vec<_>, io::Error>>());
     let mut files: Vec<PathBuf> = match listed {
         Ok(entries) => entries.iter().map(fs::DirEntry::path).collect(),
         Err(error) => {
@@ -77,9 +107,14 @@ fn matching(main: &Path, pattern: &str, span: Span, found: &mut Findings) -> Vec
         }
     };
     files.retain(|path| {
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .unwrap_or_default();
         let long = name.len() >= before.len().saturating_add(after.len());
-        long && name.starts_with(before) && name.ends_with(after) && (!name.starts_with('.') || before.starts_with('.'))
+        long && name.starts_with(before)
+            && name.ends_with(after)
+            && (!name.starts_with('.') || before.starts_with('.'))
     });
     files.sort();
     if files.is_empty() {
@@ -94,7 +129,9 @@ fn read(path: &Path) -> io::Result<String> {
         return Err(io::Error::other("not a file"));
     }
     let mut text = String::new();
-    let size = File::open(path)?.take(super::MAX_BYTES + 1).read_to_string(&mut text)?;
+    let size = File::open(path)?
+        .take(super::MAX_BYTES + 1)
+        .read_to_string(&mut text)?;
     match u64::try_from(size) {
         Ok(size) if size <= super::MAX_BYTES => Ok(text),
         Ok(_) | Err(_) => Err(io::Error::other("it is larger than 4 MiB")),
@@ -104,18 +141,26 @@ fn read(path: &Path) -> io::Result<String> {
 /// Adds the sections of an included file to those of the main one.
 fn add(entries: &mut Vec<(Node, Node)>, included: Node, found: &mut Findings) {
     let Kind::Mapping(sections) = included.kind else {
-        found.error(included.span, "an included file is a mapping").help("of upstreams, routes, skip and limits");
+        found
+            .error(included.span, "an included file is a mapping")
+            .help("of upstreams, routes, skip and limits");
         return;
     };
     for (key, value) in sections {
         if key.text().is_some_and(|name| name.starts_with("x-")) {
             continue;
         }
-        if !key.text().is_some_and(|name| INCLUDED.known.contains(&name)) {
+        if !key
+            .text()
+            .is_some_and(|name| INCLUDED.known.contains(&name))
+        {
             INCLUDED.judge(&key, &value, found);
             continue;
         }
-        match entries.iter_mut().find(|(other, _)| other.text() == key.text()) {
+        match entries
+            .iter_mut()
+            .find(|(other, _)| other.text() == key.text())
+        {
             Some((_, section)) if section.is_empty() => *section = value,
             Some((_, section)) => join(section, value, found),
             None => entries.push((key, value)),
@@ -144,13 +189,19 @@ fn join(section: &mut Node, more: Node, found: &mut Findings) {
             }
         }
         (Kind::Sequence(items), Kind::Sequence(added)) => items.extend(added),
-        (Kind::Sequence(items), kind) => items.push(Node { kind, span: more.span }),
+        (Kind::Sequence(items), kind) => items.push(Node {
+            kind,
+            span: more.span,
+        }),
         (_, kind) => {
             let first = section.clone();
             let mut items = vec![first];
             match kind {
                 Kind::Sequence(added) => items.extend(added),
-                kind @ (Kind::Scalar { .. } | Kind::Mapping(_)) => items.push(Node { kind, span: more.span }),
+                kind @ (Kind::Scalar { .. } | Kind::Mapping(_)) => items.push(Node {
+                    kind,
+                    span: more.span,
+                }),
             }
             section.kind = Kind::Sequence(items);
         }

@@ -19,7 +19,18 @@ pub(super) struct Per {
 }
 
 const WORDS: [&str; 12] = [
-    "ip", "header", "trusted header", "cookie", "query", "param", "path", "method", "host", "route", "everyone", "body",
+    "ip",
+    "header",
+    "trusted header",
+    "cookie",
+    "query",
+    "param",
+    "path",
+    "method",
+    "host",
+    "route",
+    "everyone",
+    "body",
 ];
 
 /// Reads a `per`; `ipv6_prefix` is what makes a client of an IPv6 address.
@@ -36,29 +47,55 @@ pub(super) fn per(node: &Node, ipv6_prefix: u8, found: &mut Findings) -> Option<
             found.error(part.span, "this part of the key is given twice");
             return None;
         }
-        words.push(part.value.iter().map(|source| in_words(source, ipv6_prefix)).collect::<Vec<_>>().join(" or "));
+        words.push(
+            part.value
+                .iter()
+                .map(|source| in_words(source, ipv6_prefix))
+                .collect::<Vec<_>>()
+                .join(" or "),
+        );
         parts.push(part.value);
     }
     if parts.is_empty() {
-        found.error(node.span, "a key has at least one part").help("`everyone` is one counter for all");
+        found
+            .error(node.span, "a key has at least one part")
+            .help("`everyone` is one counter for all");
         return None;
     }
-    if parts.len() > 1 && parts.iter().flatten().any(|source| *source == Source::Everyone) {
-        found.error(node.span, "`everyone` stands alone").help("remove it: the other parts make the key");
+    if parts.len() > 1
+        && parts
+            .iter()
+            .flatten()
+            .any(|source| *source == Source::Everyone)
+    {
+        found
+            .error(node.span, "`everyone` stands alone")
+            .help("remove it: the other parts make the key");
         return None;
     }
-    Some(At { value: Per { parts, words: words.join(" and ") }, span: node.span })
+    Some(At {
+        value: Per {
+            parts,
+            words: words.join(" and "),
+        },
+        span: node.span,
+    })
 }
 
 /// `A or B`.
 fn alternatives(text: &str, ipv6_prefix: u8) -> Result<Vec<Source>, Wrong> {
-    text.split(" or ").map(|one| source(one.trim(), ipv6_prefix)).collect()
+    text.split(" or ")
+        .map(|one| source(one.trim(), ipv6_prefix))
+        .collect()
 }
 
 fn source(text: &str, ipv6_prefix: u8) -> Result<Source, Wrong> {
     let words: Vec<&str> = text.split_whitespace().collect();
     match words.as_slice() {
-        ["ip"] => Ok(Source::Ip { v4: 32, v6: ipv6_prefix }),
+        ["ip"] => Ok(Source::Ip {
+            v4: 32,
+            v6: ipv6_prefix,
+        }),
         [ip] if ip.starts_with("ip/") => network(ip, ipv6_prefix),
         ["header", name] => Ok(Source::Header(header(name)?)),
         ["trusted", "header", name] => Ok(Source::TrustedHeader(header(name)?)),
@@ -76,15 +113,21 @@ fn source(text: &str, ipv6_prefix: u8) -> Result<Source, Wrong> {
             Err(Wrong::new(format!("`{word}` of which name?")).help(format!("write `{word} NAME`")))
         }
         [word @ ("header" | "cookie" | "query" | "param"), ..] => {
-            Err(Wrong::new(format!("the name of a {word} holds no blank")).help("several parts are a list"))
+            Err(Wrong::new(format!("the name of a {word} holds no blank"))
+                .help("several parts are a list"))
         }
         _ => {
             let first = words.first().copied().unwrap_or_default();
             let wrong = Wrong::new(format!("`{text}` is not a key"));
-            Err(match nearest(text, WORDS).or_else(|| nearest(first, WORDS)).filter(|word| *word != first) {
-                Some(word) => wrong.meant(Some(word)),
-                None => wrong.help(format!("a key is {}", WORDS[..WORDS.len() - 1].join(", "))),
-            })
+            Err(
+                match nearest(text, WORDS)
+                    .or_else(|| nearest(first, WORDS))
+                    .filter(|word| *word != first)
+                {
+                    Some(word) => wrong.meant(Some(word)),
+                    None => wrong.help(format!("a key is {}", WORDS[..WORDS.len() - 1].join(", "))),
+                },
+            )
         }
     }
 }
@@ -93,10 +136,14 @@ fn source(text: &str, ipv6_prefix: u8) -> Result<Source, Wrong> {
 fn network(text: &str, ipv6_prefix: u8) -> Result<Source, Wrong> {
     let mut bits = text.split('/').skip(1);
     let v4 = prefix(bits.next().unwrap_or_default(), 32)?;
-    let v6 = bits.next().map_or(Ok(ipv6_prefix), |text| prefix(text, 128))?;
+    let v6 = bits
+        .next()
+        .map_or(Ok(ipv6_prefix), |text| prefix(text, 128))?;
     match bits.next() {
         None => Ok(Source::Ip { v4, v6 }),
-        Some(_) => Err(Wrong::new(format!("`{text}` is not a key")).help("write `ip/24` or `ip/24/56`")),
+        Some(_) => {
+            Err(Wrong::new(format!("`{text}` is not a key")).help("write `ip/24` or `ip/24/56`"))
+        }
     }
 }
 
@@ -104,15 +151,17 @@ fn prefix(text: &str, most: u8) -> Result<u8, Wrong> {
     let bits = number(text)?;
     match u8::try_from(bits) {
         Ok(bits) if (1..=most).contains(&bits) => Ok(bits),
-        Ok(_) | Err(_) => Err(Wrong::new(format!("a prefix of {bits} bits")).help(format!("it is 1 to {most}"))),
+        Ok(_) | Err(_) => {
+            Err(Wrong::new(format!("a prefix of {bits} bits")).help(format!("it is 1 to {most}")))
+        }
     }
 }
 
 /// The name of a header field (RFC 9110 section 5.1).
 pub(super) fn header(name: &str) -> Result<HeaderName, Wrong> {
-    HeaderName::from_bytes(name.as_bytes())
-        .ok()
-        .ok_or_else(|| Wrong::new(format!("`{name}` is not the name of a header")).help("letters, digits and `-`"))
+    HeaderName::from_bytes(name.as_bytes()).ok().ok_or_else(|| {
+        Wrong::new(format!("`{name}` is not the name of a header")).help("letters, digits and `-`")
+    })
 }
 
 /// A name without blanks, commas and the like (RFC 9110 section 5.6.2).
@@ -159,13 +208,21 @@ mod tests {
     #[test]
     fn keys_are_words() {
         let words = |text: &str| {
-            alternatives(text, 64).map(|list| list.iter().map(|s| in_words(s, 64)).collect::<Vec<_>>().join(" or "))
+            alternatives(text, 64).map(|list| {
+                list.iter()
+                    .map(|s| in_words(s, 64))
+                    .collect::<Vec<_>>()
+                    .join(" or ")
+            })
         };
         for (text, want) in [
             ("ip", "client address"),
             ("ip/24", "client network /24"),
             ("ip/24/56", "client network /24 (IPv6 /56)"),
-            ("header x-user-id or ip", "header X-User-Id or client address"),
+            (
+                "header x-user-id or ip",
+                "header X-User-Id or client address",
+            ),
             ("trusted header X-Plan", "trusted header X-Plan"),
             ("cookie sid", "cookie sid"),
             ("query q", "query parameter q"),
@@ -174,12 +231,27 @@ mod tests {
         ] {
             assert_eq!(words(text).as_deref(), Ok(want), "{text}");
         }
-        for text in
-            ["", "ipp", "ip/33", "ip/0", "ip/24/129", "ip/24/56/1", "header", "header X Y", "header a b", "header é",
-             "body user", "tls subject", "ip or", "user"]
-        {
+        for text in [
+            "",
+            "ipp",
+            "ip/33",
+            "ip/0",
+            "ip/24/129",
+            "ip/24/56/1",
+            "header",
+            "header X Y",
+            "header a b",
+            "header é",
+            "body user",
+            "tls subject",
+            "ip or",
+            "user",
+        ] {
             assert!(words(text).is_err(), "{text}");
         }
-        assert_eq!(alternatives("ip/24", 56), Ok(vec![Source::Ip { v4: 24, v6: 56 }]));
+        assert_eq!(
+            alternatives("ip/24", 56),
+            Ok(vec![Source::Ip { v4: 24, v6: 56 }])
+        );
     }
 }

@@ -16,7 +16,10 @@ pub(super) struct Masked {
 impl Masked {
     /// Hides `secrets`, and whatever looks like one: what a report shows may not even be YAML.
     pub(super) fn new(text: &str, secrets: impl IntoIterator<Item = Range<usize>>) -> Self {
-        let mut found: Vec<Range<usize>> = secrets.into_iter().filter(|range| worth_hiding(text, range)).collect();
+        let mut found: Vec<Range<usize>> = secrets
+            .into_iter()
+            .filter(|range| worth_hiding(text, range))
+            .collect();
         found.extend(user_info(text));
         found.extend(FIELDS.iter().flat_map(|field| values(text, field)));
         found.sort_by_key(|range| range.start);
@@ -35,7 +38,10 @@ impl Masked {
             at = range.end;
         }
         masked.push_str(text.get(at..).unwrap_or_default());
-        Self { text: masked, hidden }
+        Self {
+            text: masked,
+            hidden,
+        }
     }
 
     /// Where the byte at `offset` of the text went.
@@ -64,36 +70,54 @@ pub(super) fn shown(text: &str) -> String {
 
 /// Names of variables and files are no secrets, and help to find what is wrong.
 fn worth_hiding(text: &str, range: &Range<usize>) -> bool {
-    let value = text.get(range.clone()).unwrap_or_default().trim_matches(['"', '\'']);
+    let value = text
+        .get(range.clone())
+        .unwrap_or_default()
+        .trim_matches(['"', '\'']);
     !(value.is_empty() || value.starts_with("file:") || is_variable(value))
 }
 
 fn is_variable(value: &str) -> bool {
-    value.strip_prefix("${").and_then(|rest| rest.strip_suffix('}')).is_some_and(|name| !name.contains([':', '}']))
+    value
+        .strip_prefix("${")
+        .and_then(|rest| rest.strip_suffix('}'))
+        .is_some_and(|name| !name.contains([':', '}']))
 }
 
 /// What stands between `://` and the last `@` of a word.
 fn user_info(text: &str) -> Vec<Range<usize>> {
     let words = text.match_indices("://").filter_map(|(at, sign)| {
         let start = at.saturating_add(sign.len());
-        let word = text.get(start..)?.split(|c: char| c.is_whitespace() || c == '"').next()?;
+        let word = text
+            .get(start..)?
+            .split(|c: char| c.is_whitespace() || c == '"')
+            .next()?;
         let end = start.saturating_add(word.rfind('@')?);
         (end > start).then_some(start..end)
     });
-    words.filter(|range| !is_variable(text.get(range.clone()).unwrap_or_default())).collect()
+    words
+        .filter(|range| !is_variable(text.get(range.clone()).unwrap_or_default()))
+        .collect()
 }
 
 /// What follows `FIELD:` on its line.
 fn values(text: &str, field: &str) -> Vec<Range<usize>> {
     let hits = text.match_indices(field).filter_map(|(at, _)| {
-        let bounded = text.get(..at)?.chars().next_back().is_none_or(|c| !c.is_alphanumeric() && c != '_' && c != '-');
+        let bounded = text
+            .get(..at)?
+            .chars()
+            .next_back()
+            .is_none_or(|c| !c.is_alphanumeric() && c != '_' && c != '-');
         let after = at.saturating_add(field.len());
         let rest = text.get(after..)?.lines().next()?;
         let colon = rest.find(|c: char| !matches!(c, '"' | '\'' | ' '))?;
         let value = rest.get(colon..)?.strip_prefix(':')?;
-        let start = after.saturating_add(rest.len()).saturating_sub(value.trim_start().len());
+        let start = after
+            .saturating_add(rest.len())
+            .saturating_sub(value.trim_start().len());
         let range = start..start.saturating_add(value.trim().len());
-        (bounded && worth_hiding(text, &range) && !is_comment(text.get(range.clone())?)).then_some(range)
+        (bounded && worth_hiding(text, &range) && !is_comment(text.get(range.clone())?))
+            .then_some(range)
     });
     hits.collect()
 }
@@ -110,10 +134,16 @@ mod tests {
     fn secrets_are_hidden_and_places_kept() {
         let text = "a: redis://me:pw@h/0 # x\npassword: hunter2\nsecret: ${NAME}\nb: 1\n";
         let masked = Masked::new(text, []);
-        assert_eq!(masked.place(text.find("h/0").unwrap()), "a: redis://***@".len());
+        assert_eq!(
+            masked.place(text.find("h/0").unwrap()),
+            "a: redis://***@".len()
+        );
         let b = masked.place(text.find("b: 1").unwrap());
         let text = masked.into_text();
-        assert_eq!(text, "a: redis://***@h/0 # x\npassword: ***\nsecret: ${NAME}\nb: 1\n");
+        assert_eq!(
+            text,
+            "a: redis://***@h/0 # x\npassword: ***\nsecret: ${NAME}\nb: 1\n"
+        );
         assert!(text[b..].starts_with("b: 1"));
     }
 

@@ -70,7 +70,14 @@ pub(super) fn read(source: usize, text: &str, found: &mut Findings) -> Option<No
     let mut options = Options::default();
     options.emit_unresolved_aliases = true;
     let parser = Parser::new_from_str_with_options(text, options);
-    let mut reader = Reader { source, text, parser, anchors: HashMap::new(), nodes: 0, found };
+    let mut reader = Reader {
+        source,
+        text,
+        parser,
+        anchors: HashMap::new(),
+        nodes: 0,
+        found,
+    };
     match reader.document() {
         Ok(node) => node,
         Err(Stop::Syntax(error)) => {
@@ -111,7 +118,14 @@ impl<'t> Reader<'t, '_> {
             Some(Ok((event, span))) => {
                 let start = self.offset(span.start.byte_offset());
                 let end = self.offset(span.end.byte_offset()).max(start);
-                Ok(Some((event, Span { source: self.source, start, end })))
+                Ok(Some((
+                    event,
+                    Span {
+                        source: self.source,
+                        start,
+                        end,
+                    },
+                )))
             }
             Some(Err(error)) => Err(Stop::Syntax(Box::new(error))),
         }
@@ -128,7 +142,11 @@ impl<'t> Reader<'t, '_> {
 
     fn syntax(&mut self, error: &ScanError) {
         let at = self.offset(error.marker().byte_offset());
-        let span = Span { source: self.source, start: at, end: at };
+        let span = Span {
+            source: self.source,
+            start: at,
+            end: at,
+        };
         let problem = self.found.error(span, "this is not YAML");
         problem.label(error.kind().to_string());
         if let Some(help) = trap::unquoted(self.text, at) {
@@ -140,9 +158,14 @@ impl<'t> Reader<'t, '_> {
         let mut root = None;
         while let Some((event, span)) = self.next()? {
             match event {
-                Event::StreamStart | Event::DocumentStart(..) | Event::DocumentEnd | Event::StreamEnd => {}
+                Event::StreamStart
+                | Event::DocumentStart(..)
+                | Event::DocumentEnd
+                | Event::StreamEnd => {}
                 _ if root.is_some() => {
-                    self.found.error(span, "a file holds one document").help("remove the `---` and what follows it");
+                    self.found
+                        .error(span, "a file holds one document")
+                        .help("remove the `---` and what follows it");
                     return Err(Stop::Told);
                 }
                 event => root = Some(self.node(event, span, 0)?),
@@ -155,48 +178,82 @@ impl<'t> Reader<'t, '_> {
     fn node(&mut self, event: Event<'t>, span: Span, depth: usize) -> Result<Node, Stop> {
         self.nodes = self.nodes.saturating_add(1);
         if depth > MAX_DEPTH || self.nodes > MAX_NODES {
-            self.found.error(span, if depth > MAX_DEPTH { "this nests too deep" } else { "this file is too large" });
+            self.found.error(
+                span,
+                if depth > MAX_DEPTH {
+                    "this nests too deep"
+                } else {
+                    "this file is too large"
+                },
+            );
             return Err(Stop::Told);
         }
         let before = self.nodes;
         let (anchor, tag) = match &event {
-            Event::Scalar(_, _, anchor, tag) | Event::SequenceStart(_, anchor, tag) | Event::MappingStart(_, anchor, tag) => {
-                (*anchor, tag.is_some())
-            }
+            Event::Scalar(_, _, anchor, tag)
+            | Event::SequenceStart(_, anchor, tag)
+            | Event::MappingStart(_, anchor, tag) => (*anchor, tag.is_some()),
             _ => (0, false),
         };
         if tag {
-            self.found.error(span, "tags have no meaning here").help("quote a value that begins with `!`");
+            self.found
+                .error(span, "tags have no meaning here")
+                .help("quote a value that begins with `!`");
         }
         if anchor != 0 {
             self.anchors.insert(anchor, Anchored::Open);
         }
         let node = match event {
             Event::Scalar(text, style, ..) => {
-                let style = if style == ScalarStyle::Plain { Style::Plain } else { Style::Quoted };
-                Node { span, kind: Kind::Scalar { text: text.into_owned(), style } }
+                let style = if style == ScalarStyle::Plain {
+                    Style::Plain
+                } else {
+                    Style::Quoted
+                };
+                Node {
+                    span,
+                    kind: Kind::Scalar {
+                        text: text.into_owned(),
+                        style,
+                    },
+                }
             }
             Event::SequenceStart(..) => self.sequence(span, depth)?,
             Event::MappingStart(..) => self.mapping(span, depth)?,
             Event::Alias(id) => return self.alias(id, span),
             Event::UnresolvedAlias(name) => self.unresolved(&name, span),
-            _ => Node { span, kind: Kind::Scalar { text: String::new(), style: Style::Plain } },
+            _ => Node {
+                span,
+                kind: Kind::Scalar {
+                    text: String::new(),
+                    style: Style::Plain,
+                },
+            },
         };
         if anchor != 0 {
             let size = self.nodes.saturating_sub(before).saturating_add(1);
-            self.anchors.insert(anchor, Anchored::Whole(node.clone(), size));
+            self.anchors
+                .insert(anchor, Anchored::Whole(node.clone(), size));
         }
         Ok(node)
     }
 
     fn unresolved(&mut self, name: &str, span: Span) -> Node {
         let text = format!("*{name}");
-        let problem = self.found.error(span, "there is no anchor of this name before it");
+        let problem = self
+            .found
+            .error(span, "there is no anchor of this name before it");
         problem.label("a value that begins with `*` is an alias in YAML");
         if let Some(help) = trap::unquoted(self.text, span.start) {
             problem.help(help);
         }
-        Node { span, kind: Kind::Scalar { text, style: Style::Plain } }
+        Node {
+            span,
+            kind: Kind::Scalar {
+                text,
+                style: Style::Plain,
+            },
+        }
     }
 
     fn alias(&mut self, id: usize, span: Span) -> Result<Node, Stop> {
@@ -204,13 +261,15 @@ impl<'t> Reader<'t, '_> {
             Some(Anchored::Whole(node, size)) => {
                 self.nodes = self.nodes.saturating_add(*size);
                 if self.nodes > MAX_NODES {
-                    self.found.error(span, "the aliases of this file stand for too much");
+                    self.found
+                        .error(span, "the aliases of this file stand for too much");
                     return Err(Stop::Told);
                 }
                 Ok(node.clone())
             }
             Some(Anchored::Open) | None => {
-                self.found.error(span, "this alias stands for something that contains it");
+                self.found
+                    .error(span, "this alias stands for something that contains it");
                 Err(Stop::Told)
             }
         }
@@ -228,7 +287,10 @@ impl<'t> Reader<'t, '_> {
             end = end.max(span.end);
             items.push(item);
         }
-        Ok(Node { span: self.trimmed(start, end), kind: Kind::Sequence(items) })
+        Ok(Node {
+            span: self.trimmed(start, end),
+            kind: Kind::Sequence(items),
+        })
     }
 
     fn mapping(&mut self, start: Span, depth: usize) -> Result<Node, Stop> {
@@ -241,26 +303,38 @@ impl<'t> Reader<'t, '_> {
                 break;
             }
             let key = self.node(event, span, depth.saturating_add(1))?;
-            let Some((event, span)) = self.next()? else { break };
+            let Some((event, span)) = self.next()? else {
+                break;
+            };
             let value = self.node(event, span, depth.saturating_add(1))?;
             match &key.kind {
-                Kind::Scalar { text, style: Style::Plain } if text == "<<" => merged.push(value),
+                Kind::Scalar {
+                    text,
+                    style: Style::Plain,
+                } if text == "<<" => merged.push(value),
                 _ => self.entry(&mut entries, key, value),
             }
         }
         for value in merged {
             self.merge(&mut entries, value);
         }
-        Ok(Node { span: self.trimmed(start, end), kind: Kind::Mapping(entries) })
+        Ok(Node {
+            span: self.trimmed(start, end),
+            kind: Kind::Mapping(entries),
+        })
     }
 
     /// Adds an entry, unless its key is there already, which is an error.
     fn entry(&mut self, entries: &mut Vec<(Node, Node)>, key: Node, value: Node) {
-        let first = key.text().and_then(|text| entries.iter().find(|(other, _)| other.text() == Some(text)));
+        let first = key
+            .text()
+            .and_then(|text| entries.iter().find(|(other, _)| other.text() == Some(text)));
         match first {
             Some((first, _)) => {
                 let (first, text) = (first.span, key.text().unwrap_or_default());
-                let problem = self.found.error(key.span, format!("`{text}` is given twice"));
+                let problem = self
+                    .found
+                    .error(key.span, format!("`{text}` is given twice"));
                 problem.label("again here").also(first, "first here");
             }
             None => entries.push((key, value)),
@@ -277,20 +351,31 @@ impl<'t> Reader<'t, '_> {
                     }
                 }
             }
-            Kind::Sequence(list) if list.iter().all(|item| matches!(item.kind, Kind::Mapping(_))) => {
+            Kind::Sequence(list)
+                if list
+                    .iter()
+                    .all(|item| matches!(item.kind, Kind::Mapping(_))) =>
+            {
                 for item in list {
                     self.merge(entries, item);
                 }
             }
             Kind::Scalar { .. } | Kind::Sequence(_) => {
-                self.found.error(value.span, "`<<` takes a mapping or a list of them");
+                self.found
+                    .error(value.span, "`<<` takes a mapping or a list of them");
             }
         }
     }
 
     /// From `start` to the last thing before `end` that is not blank.
     fn trimmed(&self, start: Span, end: usize) -> Span {
-        let length = self.text.get(start.start..end).map_or(0, |text| text.trim_end().len());
-        Span { end: start.start.saturating_add(length), ..start }
+        let length = self
+            .text
+            .get(start.start..end)
+            .map_or(0, |text| text.trim_end().len());
+        Span {
+            end: start.start.saturating_add(length),
+            ..start
+        }
     }
 }

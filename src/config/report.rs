@@ -95,7 +95,9 @@ impl Findings {
 
     /// Whether anything is wrong.
     pub(super) fn has_errors(&self) -> bool {
-        self.problems.iter().any(|problem| problem.severity == Severity::Error)
+        self.problems
+            .iter()
+            .any(|problem| problem.severity == Severity::Error)
     }
 
     fn note(&mut self, severity: Severity, span: Option<Span>, title: &str) -> &mut Problem {
@@ -115,10 +117,18 @@ impl Findings {
     /// Sorts what was found into errors and warnings; whether there are errors.
     pub(super) fn finish(self, sources: Vec<Source>) -> (Report, Report) {
         let unread = self.unread;
-        let follows = |problem: &Problem| problem.span.is_some_and(|span| unread.contains(&span)) && !problem.unread;
-        let told = self.problems.into_iter().filter(|problem| !follows(problem));
+        let follows = |problem: &Problem| {
+            problem.span.is_some_and(|span| unread.contains(&span)) && !problem.unread
+        };
+        let told = self
+            .problems
+            .into_iter()
+            .filter(|problem| !follows(problem));
         let (errors, warnings) = told.partition(|problem| problem.severity == Severity::Error);
-        (Report::new(sources.clone(), errors, &self.secrets), Report::new(sources, warnings, &self.secrets))
+        (
+            Report::new(sources.clone(), errors, &self.secrets),
+            Report::new(sources, warnings, &self.secrets),
+        )
     }
 }
 
@@ -166,17 +176,35 @@ impl Report {
                 once.push(problem);
             }
         }
-        once.sort_by_key(|problem| problem.span.map_or((usize::MAX, 0), |span| (span.source, span.start)));
+        once.sort_by_key(|problem| {
+            problem
+                .span
+                .map_or((usize::MAX, 0), |span| (span.source, span.start))
+        });
         for (index, source) in sources.iter_mut().enumerate() {
-            let hidden = secrets.iter().filter(|span| span.source == index).map(|span| span.start..span.end);
+            let hidden = secrets
+                .iter()
+                .filter(|span| span.source == index)
+                .map(|span| span.start..span.end);
             let masked = mask::Masked::new(&source.text, hidden);
-            let spans = once.iter_mut().flat_map(|p| p.span.iter_mut().chain(p.also.iter_mut().map(|(span, _)| span)));
+            let spans = once.iter_mut().flat_map(|p| {
+                p.span
+                    .iter_mut()
+                    .chain(p.also.iter_mut().map(|(span, _)| span))
+            });
             for span in spans.filter(|span| span.source == index) {
-                *span = Span { start: masked.place(span.start), end: masked.place(span.end), ..*span };
+                *span = Span {
+                    start: masked.place(span.start),
+                    end: masked.place(span.end),
+                    ..*span
+                };
             }
             source.text = masked.into_text();
         }
-        Self { sources, problems: once }
+        Self {
+            sources,
+            problems: once,
+        }
     }
 
     /// A report of one error outside any text.
@@ -200,10 +228,12 @@ impl Report {
 
     /// One line for each, as `gateway.yaml:3:7: what is wrong`, for a log.
     pub fn lines(&self) -> impl Iterator<Item = String> {
-        self.problems.iter().map(|problem| match self.place(problem) {
-            Some((name, line, column)) => format!("{name}:{line}:{column}: {}", problem.title),
-            None => problem.title.clone(),
-        })
+        self.problems
+            .iter()
+            .map(|problem| match self.place(problem) {
+                Some((name, line, column)) => format!("{name}:{line}:{column}: {}", problem.title),
+                None => problem.title.clone(),
+            })
     }
 
     /// Each with its place, the line and a caret.
@@ -214,8 +244,11 @@ impl Report {
             Colour::On => Renderer::styled(),
         }
         .decor_style(DecorStyle::Ascii);
-        let rendered: Vec<String> =
-            self.problems.iter().map(|problem| renderer.render(&[self.group(problem)])).collect();
+        let rendered: Vec<String> = self
+            .problems
+            .iter()
+            .map(|problem| renderer.render(&[self.group(problem)]))
+            .collect();
         rendered.join("\n\n")
     }
 
@@ -224,7 +257,11 @@ impl Report {
         let source = self.sources.get(span.source)?;
         let before = source.text.get(..span.start)?;
         let line = before.matches('\n').count().saturating_add(1);
-        let column = before.rsplit('\n').next().map_or(0, |text| text.chars().count()).saturating_add(1);
+        let column = before
+            .rsplit('\n')
+            .next()
+            .map_or(0, |text| text.chars().count())
+            .saturating_add(1);
         Some((&source.name, line, column))
     }
 
@@ -237,23 +274,47 @@ impl Report {
         if let Some(span) = problem.span {
             elements.extend(self.snippet(span, problem, true));
             for source in 0..self.sources.len() {
-                let elsewhere = problem.also.iter().find(|(other, _)| other.source == source && source != span.source);
-                elements.extend(elsewhere.and_then(|(other, _)| self.snippet(*other, problem, false)));
+                let elsewhere = problem
+                    .also
+                    .iter()
+                    .find(|(other, _)| other.source == source && source != span.source);
+                elements
+                    .extend(elsewhere.and_then(|(other, _)| self.snippet(*other, problem, false)));
             }
         }
-        elements.extend(problem.help.iter().map(|help| Level::HELP.message(help.as_str()).into()));
-        level.primary_title(problem.title.as_str()).elements(elements)
+        elements.extend(
+            problem
+                .help
+                .iter()
+                .map(|help| Level::HELP.message(help.as_str()).into()),
+        );
+        level
+            .primary_title(problem.title.as_str())
+            .elements(elements)
     }
 
     /// The lines of one source that a problem is about.
-    fn snippet<'r>(&'r self, span: Span, problem: &'r Problem, primary: bool) -> Option<Element<'r>> {
+    fn snippet<'r>(
+        &'r self,
+        span: Span,
+        problem: &'r Problem,
+        primary: bool,
+    ) -> Option<Element<'r>> {
         let source = self.sources.get(span.source)?;
         let mut snippet = Snippet::source(source.text.as_str()).path(source.name.as_str());
         if primary {
             let label = Some(problem.label.as_str()).filter(|label| !label.is_empty());
-            snippet = snippet.annotation(AnnotationKind::Primary.span(first_line(&source.text, span)).label(label));
+            snippet = snippet.annotation(
+                AnnotationKind::Primary
+                    .span(first_line(&source.text, span))
+                    .label(label),
+            );
         }
-        for (other, text) in problem.also.iter().filter(|(other, _)| other.source == span.source) {
+        for (other, text) in problem
+            .also
+            .iter()
+            .filter(|(other, _)| other.source == span.source)
+        {
             let range = first_line(&source.text, *other);
             snippet = snippet.annotation(AnnotationKind::Context.span(range).label(text.as_str()));
         }
@@ -278,7 +339,13 @@ fn first_line(text: &str, span: Span) -> std::ops::Range<usize> {
 
 /// Text from a file, safe to print and not too long.
 fn printable(text: &str) -> String {
-    let clean = text.chars().map(|c| if c.is_control() && c != '\n' { '\u{FFFD}' } else { c });
+    let clean = text.chars().map(|c| {
+        if c.is_control() && c != '\n' {
+            '\u{FFFD}'
+        } else {
+            c
+        }
+    });
     let mut short: String = clean.take(400).collect();
     if text.chars().nth(400).is_some() {
         short.push_str("...");

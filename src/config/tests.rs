@@ -23,8 +23,21 @@ fn with_limit(fields: &str) -> String {
 fn the_shipped_file_compiles_without_a_warning() {
     let loaded = read(SHIPPED).unwrap_or_else(|report| panic!("{report}"));
     assert_eq!(loaded.warnings.len(), 0, "{}", loaded.warnings);
-    assert!(loaded.explain().contains("100 per minute, burst 20: at most 20 at once, then one every 600 ms"));
-    let amounts = |name: &str| loaded.policy.limits.iter().find(|limit| *limit.name == *name).unwrap().amounts.clone();
+    assert!(
+        loaded
+            .explain()
+            .contains("100 per minute, burst 20: at most 20 at once, then one every 600 ms")
+    );
+    let amounts = |name: &str| {
+        loaded
+            .policy
+            .limits
+            .iter()
+            .find(|limit| *limit.name == *name)
+            .unwrap()
+            .amounts
+            .clone()
+    };
     assert_eq!(&*amounts("per-ip")[0].code, "tb60s");
     assert_eq!(&*amounts("logins")[0].code, "sw3600s");
     assert_eq!(&*amounts("per-user")[0].shown_as, "per-user-1s");
@@ -44,17 +57,36 @@ fn the_shortest_file_is_one_route_for_everything() {
 /// Every bad value that users of other gateways saw accepted.
 #[test]
 fn bad_amounts_and_windows_are_refused() {
-    for amount in ["0", "-1", "1.7", "\"10\"", "1e9", "9223372036854775808", "0 per minute", "-1 per minute", "10"] {
+    for amount in [
+        "0",
+        "-1",
+        "1.7",
+        "\"10\"",
+        "1e9",
+        "9223372036854775808",
+        "0 per minute",
+        "-1 per minute",
+        "10",
+    ] {
         let report = read(&with_limit(&format!("allow: {amount}"))).unwrap_err();
         let line = report.lines().next().unwrap();
-        assert!(line.starts_with("gateway.yaml:3:23: ") && !line.contains("not YAML"), "{amount}: {line}");
+        assert!(
+            line.starts_with("gateway.yaml:3:23: ") && !line.contains("not YAML"),
+            "{amount}: {line}"
+        );
     }
     for requests in ["0", "-1", "1.7", "\"10\"", "1e9", "9223372036854775808"] {
-        let report = read(&with_limit(&format!("allow: {{requests: {requests}, window: 1m}}"))).unwrap_err();
+        let report = read(&with_limit(&format!(
+            "allow: {{requests: {requests}, window: 1m}}"
+        )))
+        .unwrap_err();
         assert_eq!(report.len(), 1, "{requests}: {report}");
     }
     for window in ["0s", "-5s", "1", "1year", "10 s", "0"] {
-        let report = read(&with_limit(&format!("allow: {{requests: 10, window: {window}}}"))).unwrap_err();
+        let report = read(&with_limit(&format!(
+            "allow: {{requests: 10, window: {window}}}"
+        )))
+        .unwrap_err();
         assert_eq!(report.len(), 1, "{window}: {report}");
     }
     for text in [
@@ -68,7 +100,10 @@ fn bad_amounts_and_windows_are_refused() {
     ] {
         let report = read(text).unwrap_err();
         assert_eq!(report.len(), 1, "{report}");
-        assert!(report.lines().next().unwrap().starts_with("gateway.yaml:"), "{report}");
+        assert!(
+            report.lines().next().unwrap().starts_with("gateway.yaml:"),
+            "{report}"
+        );
     }
 }
 
@@ -78,8 +113,13 @@ fn the_text_of_a_scalar_counts_as_written() {
     let loaded = read(text).unwrap();
     assert_eq!(loaded.policy.secret.unwrap().expose(), "00123");
     assert!(loaded.policy.access_log.is_none());
-    let StoreSpec::Redis(redis) = loaded.policy.store else { panic!("a Redis") };
-    assert_eq!((&*redis.prefix, redis.address), ("1e3", RedisAddress::Unix("/r.sock".into())));
+    let StoreSpec::Redis(redis) = loaded.policy.store else {
+        panic!("a Redis")
+    };
+    assert_eq!(
+        (&*redis.prefix, redis.address),
+        ("1e3", RedisAddress::Unix("/r.sock".into()))
+    );
 }
 
 #[test]
@@ -99,7 +139,10 @@ limits:
     assert_eq!(loaded.policy.limits[0].mode, crate::policy::Mode::Shadow);
     assert_eq!(loaded.policy.limits[1].mode, crate::policy::Mode::Enforce);
     assert_eq!(loaded.policy.limits[1].if_down, crate::policy::IfDown::Deny);
-    assert_eq!(loaded.policy.limits[1].per.if_missing, crate::limit::key::IfMissing::Skip);
+    assert_eq!(
+        loaded.policy.limits[1].per.if_missing,
+        crate::limit::key::IfMissing::Skip
+    );
 }
 
 #[test]
@@ -107,10 +150,16 @@ fn bombs_and_depth_are_refused() {
     let mut bomb = String::from("x-a: &a0 [1, 2, 3, 4, 5, 6, 7, 8, 9]\n");
     for i in 1..20 {
         let alias = format!("*a{}", i - 1);
-        bomb.push_str(&format!("x-a{i}: &a{i} [{}]\n", [alias.as_str(); 9].join(", ")));
+        bomb.push_str(&format!(
+            "x-a{i}: &a{i} [{}]\n",
+            [alias.as_str(); 9].join(", ")
+        ));
     }
     let report = read(&bomb).unwrap_err();
-    assert!(report.to_string().contains("stand for too much"), "{report}");
+    assert!(
+        report.to_string().contains("stand for too much"),
+        "{report}"
+    );
     assert!(read(&format!("x-a: {}{}", "[".repeat(200), "]".repeat(200))).is_err());
     assert!(read("x-a: &a [*a]").is_err());
 }
@@ -137,7 +186,10 @@ fn no_report_shows_a_secret() {
     ] {
         let report = read(text).unwrap_err();
         assert!(!report.to_string().contains("hunter2"), "{text}\n{report}");
-        assert!(!report.lines().any(|line| line.contains("hunter2")), "{text}\n{report}");
+        assert!(
+            !report.lines().any(|line| line.contains("hunter2")),
+            "{text}\n{report}"
+        );
     }
     let loaded = read("upstream: http://h\nstore: redis://u:hunter2@h\nsecret: hunter2\n").unwrap();
     assert!(!format!("{loaded:?}").contains("hunter2"));
@@ -147,7 +199,11 @@ fn no_report_shows_a_secret() {
 #[test]
 fn the_environment_is_not_shown_either() {
     let env = |_: &str| Some("hunter2".to_owned());
-    for text in ["store: 'redis://:${P}@'\n", "store: {redis: 'redis://:${P}@h/x'}\n", "store: '${P}'\n"] {
+    for text in [
+        "store: 'redis://:${P}@'\n",
+        "store: {redis: 'redis://:${P}@h/x'}\n",
+        "store: '${P}'\n",
+    ] {
         let report = parse("f", text, &env).unwrap_err();
         assert!(!report.to_string().contains("hunter2"), "{report}");
     }
@@ -167,20 +223,43 @@ fn arguments_mean_what_a_file_would() {
     let loaded = |limit: &str| from_arguments("localhost:3000", &[limit.to_owned()]);
     let limit = |text: &str| {
         let loaded = loaded(text).unwrap_or_else(|report| panic!("{report}"));
-        loaded.explain().lines().skip_while(|line| !line.starts_with("  limit-1")).take(2).collect::<Vec<_>>().join("\n")
+        loaded
+            .explain()
+            .lines()
+            .skip_while(|line| !line.starts_with("  limit-1"))
+            .take(2)
+            .collect::<Vec<_>>()
+            .join("\n")
     };
     assert_eq!(
         limit("100 per minute per ip"),
         "  limit-1: every request, per client address\n    100 per minute: never more than 100 in any 1m"
     );
-    assert!(limit("POST /login: 5 per hour per ip").contains("limit-1: POST /login, per client address"));
-    assert!(limit("/api/**: 10/s, burst 20 per header X-User").contains("limit-1: /api/**, per header X-User"));
+    assert!(
+        limit("POST /login: 5 per hour per ip")
+            .contains("limit-1: POST /login, per client address")
+    );
+    assert!(
+        limit("/api/**: 10/s, burst 20 per header X-User")
+            .contains("limit-1: /api/**, per header X-User")
+    );
     assert!(limit("POST 5 per hour per ip").contains("limit-1: method POST, per client address"));
     assert!(limit("10/s per ip, path").contains("per client address and path"));
     assert!(limit("unlimited per ip").contains("unlimited"));
-    for text in ["", "100", "100 per minute", "per ip", "100 per minute per ipp", "x: 1/s per ip", "0/s per ip"] {
+    for text in [
+        "",
+        "100",
+        "100 per minute",
+        "per ip",
+        "100 per minute per ipp",
+        "x: 1/s per ip",
+        "0/s per ip",
+    ] {
         let report = loaded(text).unwrap_err();
-        assert!(report.lines().all(|line| line.starts_with("--limit:1:")), "{text}: {report}");
+        assert!(
+            report.lines().all(|line| line.starts_with("--limit:1:")),
+            "{text}: {report}"
+        );
     }
     assert!(from_arguments("ftp://x", &[]).is_err());
     assert_eq!(from_arguments("http://x", &[]).unwrap().warnings.len(), 1);
@@ -217,13 +296,34 @@ fn included_files_add_their_sections() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/config/include");
     let main = folder.join("main.yaml");
     let loaded = load(&main, &no_variables).unwrap_or_else(|report| panic!("{report}"));
-    let limits: Vec<&str> = loaded.policy.limits.iter().map(|limit| &*limit.name).collect();
-    let routes: Vec<&str> = loaded.policy.routes.iter().map(|route| &*route.name).collect();
+    let limits: Vec<&str> = loaded
+        .policy
+        .limits
+        .iter()
+        .map(|limit| &*limit.name)
+        .collect();
+    let routes: Vec<&str> = loaded
+        .policy
+        .routes
+        .iter()
+        .map(|route| &*route.name)
+        .collect();
     assert_eq!(limits, ["main", "from-a", "from-b"]);
     assert_eq!(routes, ["/main", "/a", "/b"]);
     assert_eq!(loaded.files.len(), 3);
-    let report = load(&folder.join("conflict.yaml"), &no_variables).unwrap_err().to_string();
-    assert!(report.contains("`from-a` is given in two files"), "{report}");
-    assert!(report.contains("conflict.yaml:6:3") && report.contains("a.yaml:6:3"), "{report}");
-    assert!(report.contains("an included file has no field `listen`"), "{report}");
+    let report = load(&folder.join("conflict.yaml"), &no_variables)
+        .unwrap_err()
+        .to_string();
+    assert!(
+        report.contains("`from-a` is given in two files"),
+        "{report}"
+    );
+    assert!(
+        report.contains("conflict.yaml:6:3") && report.contains("a.yaml:6:3"),
+        "{report}"
+    );
+    assert!(
+        report.contains("an included file has no field `listen`"),
+        "{report}"
+    );
 }

@@ -28,11 +28,18 @@ pub(super) struct Limits {
 impl Limits {
     /// Whether a key holds what only its client should know.
     pub(super) fn hash_credentials(&self) -> bool {
-        let sources = self.limits.iter().flat_map(|limit| limit.per.parts.iter().flatten());
+        let sources = self
+            .limits
+            .iter()
+            .flat_map(|limit| limit.per.parts.iter().flatten());
         sources.into_iter().any(|source| {
             matches!(
                 source,
-                Source::Header(_) | Source::TrustedHeader(_) | Source::Cookie(_) | Source::Query(_) | Source::Param(_)
+                Source::Header(_)
+                    | Source::TrustedHeader(_)
+                    | Source::Cookie(_)
+                    | Source::Query(_)
+                    | Source::Param(_)
             )
         })
     }
@@ -49,7 +56,9 @@ pub(super) fn limits(file: &File, routes: &Routes, found: &mut Findings) -> Limi
         if let Some(per) = &decl.per {
             check_captures(decl, per, file, found);
         }
-        let Some((limit, words)) = limit(decl, file, routes, found) else { continue };
+        let Some((limit, words)) = limit(decl, file, routes, found) else {
+            continue;
+        };
         for amount in &limit.amounts {
             check_shown(&amount.shown_as, decl, &mut shown, found);
         }
@@ -59,18 +68,30 @@ pub(super) fn limits(file: &File, routes: &Routes, found: &mut Findings) -> Limi
         if decl.when.is_empty() {
             all.matchers.push((number, Matcher::default()));
         }
-        all.matchers.extend(decl.when.iter().map(|typed| (number, typed.matcher.clone())));
+        all.matchers.extend(
+            decl.when
+                .iter()
+                .map(|typed| (number, typed.matcher.clone())),
+        );
     }
     queues::check(file, found);
     all
 }
 
 /// Clients tell limits apart by the names that they see.
-fn check_shown(name: &Arc<str>, decl: &LimitDecl, shown: &mut HashMap<Arc<str>, Span>, found: &mut Findings) {
+fn check_shown(
+    name: &Arc<str>,
+    decl: &LimitDecl,
+    shown: &mut HashMap<Arc<str>, Span>,
+    found: &mut Findings,
+) {
     match shown.get(name) {
         Some(first) if *first != decl.name.span => {
             found
-                .error(decl.name.span, format!("clients would see two limits as `{name}`"))
+                .error(
+                    decl.name.span,
+                    format!("clients would see two limits as `{name}`"),
+                )
                 .also(*first, "the other")
                 .help("a limit of several windows is shown as `NAME-1s`; rename one of the two");
         }
@@ -83,7 +104,11 @@ fn check_shown(name: &Arc<str>, decl: &LimitDecl, shown: &mut HashMap<Arc<str>, 
 
 /// A `param` that nothing captures would never be there.
 fn check_captures(decl: &LimitDecl, per: &At<Per>, file: &File, found: &mut Findings) {
-    let own = decl.when.iter().flat_map(|typed| &typed.matcher.paths).flat_map(PathPattern::params);
+    let own = decl
+        .when
+        .iter()
+        .flat_map(|typed| &typed.matcher.paths)
+        .flat_map(PathPattern::params);
     let known: Vec<&str> = own.chain(captures(file)).collect();
     for source in per.value.parts.iter().flatten() {
         if let Source::Param(name) = source
@@ -91,26 +116,41 @@ fn check_captures(decl: &LimitDecl, per: &At<Per>, file: &File, found: &mut Find
         {
             found
                 .error(per.span, format!("no path captures `{name}`"))
-                .help(format!("write `{{{name}}}` in a path of `when` or of a route"))
+                .help(format!(
+                    "write `{{{name}}}` in a path of `when` or of a route"
+                ))
                 .meant(nearest(name, known.iter().copied()));
         }
     }
 }
 
-fn limit(decl: &LimitDecl, file: &File, routes: &Routes, found: &mut Findings) -> Option<(Limit, LimitWords)> {
+fn limit(
+    decl: &LimitDecl,
+    file: &File,
+    routes: &Routes,
+    found: &mut Findings,
+) -> Option<(Limit, LimitWords)> {
     let (amounts, sentences) = match decl.allow.as_ref()? {
         Allow::Unlimited => (Vec::new(), vec!["unlimited".to_owned()]),
-        Allow::Rates(rates) => meters::amounts(decl, rates, file, routes, found)?.into_iter().unzip(),
+        Allow::Rates(rates) => meters::amounts(decl, rates, file, routes, found)?
+            .into_iter()
+            .unzip(),
     };
     let per = &decl.per.as_ref()?.value;
-    let except = decl.except.iter().map(|typed| (0, exact(&typed.matcher, file.paths)));
+    let except = decl
+        .except
+        .iter()
+        .map(|typed| (0, exact(&typed.matcher, file.paths)));
     let limit = Limit {
         name: Arc::from(decl.name.value.as_str()),
         except: Index::new(Width::Exact, except),
         per: KeySpec {
             parts: per.parts.clone(),
             if_missing: decl.if_missing,
-            fallback: Source::Ip { v4: 32, v6: file.clients.ipv6_prefix },
+            fallback: Source::Ip {
+                v4: 32,
+                v6: file.clients.ipv6_prefix,
+            },
         },
         per_words: Arc::from(per.words.as_str()),
         amounts,
@@ -118,6 +158,10 @@ fn limit(decl: &LimitDecl, file: &File, routes: &Routes, found: &mut Findings) -
         mode: decl.mode,
         if_down: decl.if_down.unwrap_or(file.store_if_down),
     };
-    let words = LimitWords { when: words(&decl.when), except: words(&decl.except), amounts: sentences };
+    let words = LimitWords {
+        when: words(&decl.when),
+        except: words(&decl.except),
+        amounts: sentences,
+    };
     Some((limit, words))
 }

@@ -6,12 +6,21 @@ use super::super::report::Findings;
 
 /// Notes limits with queues that one request could meet.
 pub(super) fn check(file: &File, found: &mut Findings) {
-    let queued: Vec<&LimitDecl> =
-        file.limits.iter().filter(|decl| decl.queue.as_ref().is_some_and(|queue| queue.value > 0)).collect();
+    let queued: Vec<&LimitDecl> = file
+        .limits
+        .iter()
+        .filter(|decl| decl.queue.as_ref().is_some_and(|queue| queue.value > 0))
+        .collect();
     for (index, decl) in queued.iter().enumerate() {
-        let met = queued.iter().take(index).find(|other| !apart(&other.when, &decl.when));
+        let met = queued
+            .iter()
+            .take(index)
+            .find(|other| !apart(&other.when, &decl.when));
         if let (Some(other), Some(queue)) = (met, &decl.queue) {
-            let place = other.queue.as_ref().map_or(other.name.span, |queue| queue.span);
+            let place = other
+                .queue
+                .as_ref()
+                .map_or(other.name.span, |queue| queue.span);
             found
                 .error(queue.span, "a request waits in one queue, and could meet two")
                 .also(place, format!("that of `{}`", other.name.value))
@@ -29,11 +38,19 @@ fn apart(one: &[Typed], other: &[Typed]) -> bool {
 fn differ(a: &Typed, b: &Typed) -> bool {
     let methods = !a.methods.is_empty()
         && !b.methods.is_empty()
-        && !a.methods.iter().any(|method| b.methods.iter().any(|other| same(method.as_str(), other.as_str())));
+        && !a.methods.iter().any(|method| {
+            b.methods
+                .iter()
+                .any(|other| same(method.as_str(), other.as_str()))
+        });
     let (paths, others) = (&a.matcher.paths, &b.matcher.paths);
     let segments = !paths.is_empty()
         && !others.is_empty()
-        && paths.iter().all(|path| others.iter().all(|other| first_differs(path.as_str(), other.as_str())));
+        && paths.iter().all(|path| {
+            others
+                .iter()
+                .all(|other| first_differs(path.as_str(), other.as_str()))
+        });
     methods || segments
 }
 
@@ -44,10 +61,18 @@ fn same(one: &str, other: &str) -> bool {
 
 /// Limits match widely: only letters, digits and the like mean the same in every reading.
 fn first_differs(one: &str, other: &str) -> bool {
-    let first = |path: &str| path.split('/').nth(1).map(str::to_ascii_lowercase).unwrap_or_default();
+    let first = |path: &str| {
+        path.split('/')
+            .nth(1)
+            .map(str::to_ascii_lowercase)
+            .unwrap_or_default()
+    };
     let (one, other) = (first(one), first(other));
     let literal = |text: &str| {
-        !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
+        !text.is_empty()
+            && text
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
     };
     literal(&one) && literal(&other) && one != other
 }

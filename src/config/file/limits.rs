@@ -72,28 +72,65 @@ impl Algorithm {
 
     /// Its name.
     pub(in crate::config) fn word(self) -> &'static str {
-        Self::WORDS.iter().find(|(_, one)| *one == self).map_or("", |(word, _)| word)
+        Self::WORDS
+            .iter()
+            .find(|(_, one)| *one == self)
+            .map_or("", |(word, _)| word)
     }
 }
 
 const LIMIT: Shape = Shape {
     what: "a limit",
     known: &[
-        "when", "except", "skip", "per", "allow", "algorithm", "queue", "max_wait", "refill", "if_missing", "mode",
+        "when",
+        "except",
+        "skip",
+        "per",
+        "allow",
+        "algorithm",
+        "queue",
+        "max_wait",
+        "refill",
+        "if_missing",
+        "mode",
         "if_down",
     ],
     later: &[
-        "count", "cost", "overrides", "plans", "candidate", "then", "preflight", "slice", "priority", "reply", "show",
+        "count",
+        "cost",
+        "overrides",
+        "plans",
+        "candidate",
+        "then",
+        "preflight",
+        "slice",
+        "priority",
+        "reply",
+        "show",
     ],
 };
 const DEFAULTS: Shape = Shape {
     what: "`defaults`",
     known: &[
-        "when", "except", "skip", "per", "algorithm", "queue", "max_wait", "refill", "if_missing", "mode", "if_down",
+        "when",
+        "except",
+        "skip",
+        "per",
+        "algorithm",
+        "queue",
+        "max_wait",
+        "refill",
+        "if_missing",
+        "mode",
+        "if_down",
     ],
     later: LIMIT.later,
 };
-const LONG: Shape = Shape { what: "an amount", known: &["requests", "window", "burst"], later: &[] };
+const LONG: Shape = Shape {
+    what: "an amount",
+    known: &["requests", "window", "burst"],
+    later: &[],
+};
 
 /// A limit's own fields over the defaults.
 struct Both<'n> {
@@ -110,10 +147,19 @@ impl<'n> Both<'n> {
 /// Every limit of the file.
 pub(super) fn read(top: &Fields<'_>, ipv6_prefix: u8, found: &mut Findings) -> Vec<LimitDecl> {
     let none = Fields::none(top.span);
-    let defaults = top.get("defaults").and_then(|node| Fields::open(node, &DEFAULTS, found));
+    let defaults = top
+        .get("defaults")
+        .and_then(|node| Fields::open(node, &DEFAULTS, found));
     let defaults = defaults.unwrap_or(none);
     // So that what is wrong in `defaults` is said even where every limit has its own.
-    fields(&Both { own: none, defaults }, ipv6_prefix, found);
+    fields(
+        &Both {
+            own: none,
+            defaults,
+        },
+        ipv6_prefix,
+        found,
+    );
     let Some(node) = top.get("limits") else {
         let title = "there are no limits: every request passes";
         let problem = match top.entry("limits") {
@@ -124,14 +170,21 @@ pub(super) fn read(top: &Fields<'_>, ipv6_prefix: u8, found: &mut Findings) -> V
         return Vec::new();
     };
     let Kind::Mapping(entries) = &node.kind else {
-        found.error(node.span, "`limits` is a mapping of names to limits").help(SHORTEST);
+        found
+            .error(node.span, "`limits` is a mapping of names to limits")
+            .help(SHORTEST);
         return Vec::new();
     };
     let named = entries.iter().filter_map(|(name, body)| {
         let text = decode::text(name, "the name of a limit", found)?;
-        let name = At { value: text.to_owned(), span: name.span };
+        let name = At {
+            value: text.to_owned(),
+            span: name.span,
+        };
         if body.is_empty() {
-            found.error(name.span, "this limit says nothing").help("it needs `per` and `allow`");
+            found
+                .error(name.span, "this limit says nothing")
+                .help("it needs `per` and `allow`");
             return None;
         }
         let own = Fields::open(body, &LIMIT, found)?;
@@ -147,13 +200,17 @@ fn limit(name: At<String>, both: &Both<'_>, ipv6_prefix: u8, found: &mut Finding
     if both.get("per").is_none() {
         found
             .error(name.span, "this limit needs `per`: whose counter is it?")
-            .help("as `per: ip`, `per: header X-User-Id`, or `per: everyone` for one counter for all");
+            .help(
+                "as `per: ip`, `per: header X-User-Id`, or `per: everyone` for one counter for all",
+            );
     }
     match both.own.get("allow") {
         Some(node) => decl.allow = allow(node, found),
         None if both.own.entry("plans").is_some() => {}
         None => {
-            found.error(name.span, "this limit needs `allow`: how much?").help("as `allow: 100 per minute`");
+            found
+                .error(name.span, "this limit needs `allow`: how much?")
+                .help("as `allow: 100 per minute`");
         }
     }
     LimitDecl { name, ..decl }
@@ -163,9 +220,16 @@ fn limit(name: At<String>, both: &Both<'_>, ipv6_prefix: u8, found: &mut Finding
 fn fields(both: &Both<'_>, ipv6_prefix: u8, found: &mut Findings) -> LimitDecl {
     let mut except = Vec::new();
     for name in ["except", "skip"] {
-        except.extend(both.get(name).map(|node| matcher::list(node, Place::Elsewhere, found)).unwrap_or_default());
+        except.extend(
+            both.get(name)
+                .map(|node| matcher::list(node, Place::Elsewhere, found))
+                .unwrap_or_default(),
+        );
     }
-    let refills = [("continuous", Refill::Continuous), ("interval", Refill::Interval)];
+    let refills = [
+        ("continuous", Refill::Continuous),
+        ("interval", Refill::Interval),
+    ];
     let missing = [
         ("ip", IfMissing::Ip),
         ("skip", IfMissing::Skip),
@@ -173,49 +237,85 @@ fn fields(both: &Both<'_>, ipv6_prefix: u8, found: &mut Findings) -> LimitDecl {
         ("reject", IfMissing::Reject),
     ];
     LimitDecl {
-        name: At { value: String::new(), span: both.own.span },
-        when: both.get("when").map(|node| matcher::list(node, Place::Elsewhere, found)).unwrap_or_default(),
+        name: At {
+            value: String::new(),
+            span: both.own.span,
+        },
+        when: both
+            .get("when")
+            .map(|node| matcher::list(node, Place::Elsewhere, found))
+            .unwrap_or_default(),
         except,
-        per: both.get("per").and_then(|node| key::per(node, ipv6_prefix, found)),
+        per: both
+            .get("per")
+            .and_then(|node| key::per(node, ipv6_prefix, found)),
         allow: None,
         algorithm: both
             .get("algorithm")
             .and_then(|node| decode::word(node, "an algorithm", &Algorithm::WORDS, &[], found)),
-        queue: both.get("queue").and_then(|node| decode::number(node, "`queue`", 0, 1_000_000, found)),
-        max_wait: both.get("max_wait").and_then(|node| decode::duration(node, "`max_wait`", Zero::Refused, found)),
-        refill: both.get("refill").and_then(|node| decode::word(node, "a refill", &refills, &[], found)),
+        queue: both
+            .get("queue")
+            .and_then(|node| decode::number(node, "`queue`", 0, 1_000_000, found)),
+        max_wait: both
+            .get("max_wait")
+            .and_then(|node| decode::duration(node, "`max_wait`", Zero::Refused, found)),
+        refill: both
+            .get("refill")
+            .and_then(|node| decode::word(node, "a refill", &refills, &[], found)),
         if_missing: both
             .get("if_missing")
             .and_then(|node| decode::word(node, "a rule for missing keys", &missing, &[], found))
             .map(|at| at.value)
             .unwrap_or_default(),
-        mode: both.get("mode").and_then(|node| super::mode(node, found)).unwrap_or_default(),
+        mode: both
+            .get("mode")
+            .and_then(|node| super::mode(node, found))
+            .unwrap_or_default(),
         if_down: both.get("if_down").and_then(|node| if_down(node, found)),
     }
 }
 
 /// `allow`, `deny` or `local`.
 pub(super) fn if_down(node: &Node, found: &mut Findings) -> Option<IfDown> {
-    let words = [("allow", IfDown::Allow), ("deny", IfDown::Deny), ("local", IfDown::Local)];
+    let words = [
+        ("allow", IfDown::Allow),
+        ("deny", IfDown::Deny),
+        ("local", IfDown::Local),
+    ];
     decode::word(node, "a rule for a store that is away", &words, &[], found).map(|at| at.value)
 }
 
 fn allow(node: &Node, found: &mut Findings) -> Option<Allow> {
     let items = decode::one_or_many(node);
     if items.is_empty() {
-        found.error(node.span, "an empty list allows nothing").help("as `allow: 100 per minute`");
+        found
+            .error(node.span, "an empty list allows nothing")
+            .help("as `allow: 100 per minute`");
         return None;
     }
     let mut rates = Vec::new();
     let mut whole = true;
     for item in items {
         match amount(item, found) {
-            Some(Rate::Per { amount, window, burst }) => {
-                rates.push(At { value: RateDecl { amount, window, burst }, span: item.span });
+            Some(Rate::Per {
+                amount,
+                window,
+                burst,
+            }) => {
+                rates.push(At {
+                    value: RateDecl {
+                        amount,
+                        window,
+                        burst,
+                    },
+                    span: item.span,
+                });
             }
             Some(Rate::Unlimited) if items.len() == 1 => return Some(Allow::Unlimited),
             Some(Rate::Unlimited) => {
-                found.error(item.span, "`unlimited` stands alone").help("remove it: the other amounts hold");
+                found
+                    .error(item.span, "`unlimited` stands alone")
+                    .help("remove it: the other amounts hold");
                 whole = false;
             }
             None => whole = false,
@@ -232,18 +332,31 @@ fn amount(node: &Node, found: &mut Findings) -> Option<Rate> {
     let count = |name: &str, what: &str, found: &mut Findings| {
         let node = fields.get(name)?;
         let number = decode::number(node, what, 0, u64::MAX, found)?;
-        found.take(node.span, units::at_least_one(&number.value.to_string(), what)).map(|value| At { value, ..number })
+        found
+            .take(
+                node.span,
+                units::at_least_one(&number.value.to_string(), what),
+            )
+            .map(|value| At { value, ..number })
     };
     let requests = count("requests", "an amount", found);
     let burst = count("burst", "a burst", found);
-    let window = fields.get("window").and_then(|node| decode::duration(node, "a window", Zero::Refused, found));
+    let window = fields
+        .get("window")
+        .and_then(|node| decode::duration(node, "a window", Zero::Refused, found));
     for name in ["requests", "window"] {
         if fields.get(name).is_none() {
-            found.error(node.span, format!("an amount needs `{name}`")).help("as `{requests: 100, window: 1m}`");
+            found
+                .error(node.span, format!("an amount needs `{name}`"))
+                .help("as `{requests: 100, window: 1m}`");
         }
     }
     if fields.get("burst").is_some() && burst.is_none() {
         return None;
     }
-    Some(Rate::Per { amount: requests?.value, window: window?.value, burst: burst.map(|burst| burst.value) })
+    Some(Rate::Per {
+        amount: requests?.value,
+        window: window?.value,
+        burst: burst.map(|burst| burst.value),
+    })
 }

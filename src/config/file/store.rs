@@ -13,10 +13,16 @@ use crate::policy::{IfDown, RedisSpec, Secret, StoreSpec};
 const MAX_KEYS: usize = 1_000_000;
 const STORE: Shape = Shape {
     what: "`store`",
-    known: &["redis", "memory", "username", "password", "prefix", "deadline", "if_down"],
+    known: &[
+        "redis", "memory", "username", "password", "prefix", "deadline", "if_down",
+    ],
     later: &["cluster", "sentinel", "tls", "instances"],
 };
-const MEMORY: Shape = Shape { what: "`memory`", known: &["max_keys"], later: &[] };
+const MEMORY: Shape = Shape {
+    what: "`memory`",
+    known: &["max_keys"],
+    later: &[],
+};
 
 /// The store of a file that names none.
 pub(super) fn default() -> (StoreSpec, IfDown) {
@@ -28,9 +34,10 @@ pub(super) fn read(node: &Node, found: &mut Findings) -> (StoreSpec, IfDown) {
     match &node.kind {
         Kind::Mapping(_) => mapping(node, found).unwrap_or_else(default),
         Kind::Scalar { .. } | Kind::Sequence(_) if node.text() == Some("memory") => default(),
-        Kind::Scalar { .. } | Kind::Sequence(_) => {
-            (url(node, found).map_or_else(|| default().0, StoreSpec::Redis), IfDown::default())
-        }
+        Kind::Scalar { .. } | Kind::Sequence(_) => (
+            url(node, found).map_or_else(|| default().0, StoreSpec::Redis),
+            IfDown::default(),
+        ),
     }
 }
 
@@ -46,7 +53,12 @@ fn url(node: &Node, found: &mut Findings) -> Option<RedisSpec> {
             .meant(super::super::nearest::nearest(word, ["memory"])),
         _ => wrong,
     });
-    let RedisUrl { address, username, password, database } = found.take(node.span, result)?;
+    let RedisUrl {
+        address,
+        username,
+        password,
+        database,
+    } = found.take(node.span, result)?;
     Some(RedisSpec {
         address,
         username,
@@ -60,46 +72,82 @@ fn url(node: &Node, found: &mut Findings) -> Option<RedisSpec> {
 
 fn mapping(node: &Node, found: &mut Findings) -> Option<(StoreSpec, IfDown)> {
     let fields = Fields::open(node, &STORE, found)?;
-    let down = fields.get("if_down").and_then(|node| if_down(node, found)).unwrap_or_default();
+    let down = fields
+        .get("if_down")
+        .and_then(|node| if_down(node, found))
+        .unwrap_or_default();
     let memory = fields.entry("memory");
     let Some(redis) = fields.get("redis") else {
         let Some((_, memory)) = memory else {
-            let later = ["cluster", "sentinel"].iter().any(|name| fields.entry(name).is_some());
+            let later = ["cluster", "sentinel"]
+                .iter()
+                .any(|name| fields.entry(name).is_some());
             if !later {
-                found.error(node.span, "which store?").help("it is `redis: URL` or `memory: {max_keys: 1000000}`");
+                found
+                    .error(node.span, "which store?")
+                    .help("it is `redis: URL` or `memory: {max_keys: 1000000}`");
             }
             return None;
         };
         for name in ["username", "password", "prefix", "deadline", "if_down"] {
             if let Some((key, _)) = fields.entry(name) {
-                found.error(key.span, format!("the memory store has no `{name}`")).help("it belongs to a Redis");
+                found
+                    .error(key.span, format!("the memory store has no `{name}`"))
+                    .help("it belongs to a Redis");
             }
         }
-        return Some((StoreSpec::Memory { max_keys: max_keys(memory, found) }, down));
+        return Some((
+            StoreSpec::Memory {
+                max_keys: max_keys(memory, found),
+            },
+            down,
+        ));
     };
     if let Some((key, _)) = memory {
-        found.error(key.span, "there is one store: `redis` or `memory`").also(redis.span, "the other");
+        found
+            .error(key.span, "there is one store: `redis` or `memory`")
+            .also(redis.span, "the other");
     }
     let mut spec = url(redis, found);
-    let username = fields.get("username").and_then(|node| decode::secret(node, "the user", found));
-    let password = fields.get("password").and_then(|node| decode::secret(node, "the password", found));
-    let prefix = fields.get("prefix").and_then(|node| decode::parsed(node, "a prefix", prefix, found));
-    let deadline = fields.get("deadline").and_then(|node| decode::duration(node, "a deadline", Zero::Refused, found));
+    let username = fields
+        .get("username")
+        .and_then(|node| decode::secret(node, "the user", found));
+    let password = fields
+        .get("password")
+        .and_then(|node| decode::secret(node, "the password", found));
+    let prefix = fields
+        .get("prefix")
+        .and_then(|node| decode::parsed(node, "a prefix", prefix, found));
+    let deadline = fields
+        .get("deadline")
+        .and_then(|node| decode::duration(node, "a deadline", Zero::Refused, found));
     if let Some(spec) = &mut spec {
-        let twice = [("username", spec.username.is_some()), ("password", spec.password.is_some())];
+        let twice = [
+            ("username", spec.username.is_some()),
+            ("password", spec.password.is_some()),
+        ];
         for (name, given) in twice {
             if let Some((key, _)) = fields.entry(name).filter(|_| given) {
-                found.error(key.span, format!("the {name} is in the URL already")).help("remove one of the two");
+                found
+                    .error(key.span, format!("the {name} is in the URL already"))
+                    .help("remove one of the two");
             }
         }
-        spec.username = username.map(|name| name.expose().to_owned()).or(spec.username.take());
+        spec.username = username
+            .map(|name| name.expose().to_owned())
+            .or(spec.username.take());
         spec.password = password.or(spec.password.take());
         if let Some(prefix) = prefix {
             spec.prefix = prefix.value;
         }
         if let Some(deadline) = deadline {
             if deadline.value > Duration::from_secs(10) {
-                found.error(deadline.span, "a request cannot wait that long for the store").help("at most 10s");
+                found
+                    .error(
+                        deadline.span,
+                        "a request cannot wait that long for the store",
+                    )
+                    .help("at most 10s");
             }
             spec.deadline = deadline.value;
         }
@@ -114,7 +162,9 @@ fn max_keys(node: &Node, found: &mut Findings) -> usize {
     let given = Fields::open(node, &MEMORY, found)
         .and_then(|fields| fields.get("max_keys"))
         .and_then(|node| decode::number(node, "`max_keys`", 1, 1 << 40, found));
-    given.and_then(|keys| usize::try_from(keys.value).ok()).unwrap_or(MAX_KEYS)
+    given
+        .and_then(|keys| usize::try_from(keys.value).ok())
+        .unwrap_or(MAX_KEYS)
 }
 
 /// The first part of every key: it must not decide the slot of a cluster, nor look like another part.

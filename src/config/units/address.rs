@@ -46,10 +46,16 @@ pub(in crate::config) fn cidr(text: &str) -> Result<IpNet, Wrong> {
     }
     match text.parse::<IpNet>() {
         Ok(net) if net.trunc() == net => Ok(net),
-        Ok(net) => Err(Wrong::new(format!("`{text}` has bits set outside its prefix"))
-            .help(format!("did you mean `{}`, or the one address `{}`?", net.trunc(), net.addr()))),
-        Err(_) => Err(Wrong::new(format!("`{text}` is not a network"))
-            .help("write an address as `192.0.2.1` or a network as `192.0.2.0/24` or `2001:db8::/32`")),
+        Ok(net) => Err(
+            Wrong::new(format!("`{text}` has bits set outside its prefix")).help(format!(
+                "did you mean `{}`, or the one address `{}`?",
+                net.trunc(),
+                net.addr()
+            )),
+        ),
+        Err(_) => Err(Wrong::new(format!("`{text}` is not a network")).help(
+            "write an address as `192.0.2.1` or a network as `192.0.2.0/24` or `2001:db8::/32`",
+        )),
     }
 }
 
@@ -57,7 +63,9 @@ pub(in crate::config) fn cidr(text: &str) -> Result<IpNet, Wrong> {
 fn port(text: &str) -> Result<u16, Wrong> {
     match text.parse::<u16>() {
         Ok(port) if port > 0 => Ok(port),
-        Ok(_) | Err(_) => Err(Wrong::new(format!("`{text}` is not a port")).help("a port is 1 to 65535")),
+        Ok(_) | Err(_) => {
+            Err(Wrong::new(format!("`{text}` is not a port")).help("a port is 1 to 65535"))
+        }
     }
 }
 
@@ -80,27 +88,43 @@ pub(in crate::config) enum Scheme {
 pub(in crate::config) fn server(text: &str) -> Result<Endpoint, Wrong> {
     let (scheme, rest) = match text.split_once("://") {
         Some(("http", rest)) => (Scheme::Said, rest),
-        Some(("https", _)) => return Err(Wrong::later("https://").help("upstreams are reached in clear text so far")),
+        Some(("https", _)) => {
+            return Err(Wrong::later("https://").help("upstreams are reached in clear text so far"));
+        }
         Some((other, _)) => {
-            return Err(Wrong::new(format!("`{other}` is not a scheme of an upstream")).help("write `http://HOST:PORT`"));
+            return Err(
+                Wrong::new(format!("`{other}` is not a scheme of an upstream"))
+                    .help("write `http://HOST:PORT`"),
+            );
         }
         None => (Scheme::Assumed, text),
     };
-    let (authority, path) = rest.find(['/', '?', '#']).map_or((rest, ""), |at| rest.split_at(at));
+    let (authority, path) = rest
+        .find(['/', '?', '#'])
+        .map_or((rest, ""), |at| rest.split_at(at));
     if !matches!(path, "" | "/") {
-        return Err(Wrong::new(format!("an upstream has no path, and this has `{path}`"))
-            .help("name the server alone; the path of the request is kept"));
+        return Err(
+            Wrong::new(format!("an upstream has no path, and this has `{path}`"))
+                .help("name the server alone; the path of the request is kept"),
+        );
     }
     if authority.contains('@') {
         return Err(Wrong::new("an upstream's URL holds no user or password"));
     }
     let (host, port) = host_and_port(authority, 80)?;
-    Ok(Endpoint { server: ServerSpec { host: Arc::from(host.as_str()), port }, scheme })
+    Ok(Endpoint {
+        server: ServerSpec {
+            host: Arc::from(host.as_str()),
+            port,
+        },
+        scheme,
+    })
 }
 
 /// `HOST[:PORT]`; an IPv6 address in brackets, which are taken off.
 fn host_and_port(text: &str, default: u16) -> Result<(String, u16), Wrong> {
-    let wrong = || Wrong::new(format!("`{text}` is not a host")).help("write `HOST` or `HOST:PORT`");
+    let wrong =
+        || Wrong::new(format!("`{text}` is not a host")).help("write `HOST` or `HOST:PORT`");
     if let Some(rest) = text.strip_prefix('[') {
         let (address, after) = rest.split_once(']').ok_or_else(wrong)?;
         let address = address.parse::<Ipv6Addr>().ok().ok_or_else(wrong)?;
@@ -113,14 +137,20 @@ fn host_and_port(text: &str, default: u16) -> Result<(String, u16), Wrong> {
     }
     let (host, port) = match text.split_once(':') {
         Some((_, port)) if port.contains(':') => {
-            return Err(Wrong::new(format!("`{text}` needs brackets around its IPv6 address"))
-                .help("write `\"[2001:db8::1]:80\"`"));
+            return Err(
+                Wrong::new(format!("`{text}` needs brackets around its IPv6 address"))
+                    .help("write `\"[2001:db8::1]:80\"`"),
+            );
         }
         Some((host, port)) => (host, self::port(port)?),
         None => (text, default),
     };
     let plausible = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_');
-    if host.is_empty() || host.len() > 253 || !host.chars().all(plausible) || host.starts_with(['.', '-']) {
+    if host.is_empty()
+        || host.len() > 253
+        || !host.chars().all(plausible)
+        || host.starts_with(['.', '-'])
+    {
         return Err(wrong());
     }
     Ok((host.to_ascii_lowercase(), port))
@@ -142,13 +172,20 @@ pub(in crate::config) fn redis(text: &str) -> Result<RedisUrl, Wrong> {
         Some(("redis", rest)) => rest,
         Some(("unix", path)) if path.starts_with('/') && path.len() > 1 => {
             let address = RedisAddress::Unix(PathBuf::from(path));
-            return Ok(RedisUrl { address, username: None, password: None, database: 0 });
+            return Ok(RedisUrl {
+                address,
+                username: None,
+                password: None,
+                database: 0,
+            });
         }
         Some(("unix", _)) => return Err(Wrong::new("a socket's path begins with `/`").help(FORMS)),
         Some(("rediss", _)) => return Err(Wrong::later("rediss://")),
         Some((other, _)) => {
             let meant = crate::config::nearest::nearest(other, ["redis", "unix"]);
-            return Err(Wrong::new(format!("`{other}` is not a scheme of a store")).help(FORMS).meant(meant));
+            return Err(Wrong::new(format!("`{other}` is not a scheme of a store"))
+                .help(FORMS)
+                .meant(meant));
         }
         None => return Err(Wrong::new("this is not a store").help(FORMS)),
     };
@@ -161,7 +198,11 @@ pub(in crate::config) fn redis(text: &str) -> Result<RedisUrl, Wrong> {
         "" => 0,
         digits => match digits.parse::<u16>() {
             Ok(number) => i64::from(number),
-            Err(_) => return Err(Wrong::new("the path of a store's URL is the number of a database").help(FORMS)),
+            Err(_) => {
+                return Err(
+                    Wrong::new("the path of a store's URL is the number of a database").help(FORMS),
+                );
+            }
         },
     };
     let (host, port) = host_and_port(authority, 6379)?;

@@ -29,9 +29,15 @@ impl Rate {
     }
 }
 
-const FORMS: &str = "write `100 per minute`, `5 per 10 minutes`, `10/s`, `100 per minute, burst 20` or `unlimited`";
-const UNITS: [(&str, u64); 5] =
-    [("second", 1), ("minute", 60), ("hour", 3600), ("day", 86_400), ("week", 604_800)];
+const FORMS: &str =
+    "write `100 per minute`, `5 per 10 minutes`, `10/s`, `100 per minute, burst 20` or `unlimited`";
+const UNITS: [(&str, u64); 5] = [
+    ("second", 1),
+    ("minute", 60),
+    ("hour", 3600),
+    ("day", 86_400),
+    ("week", 604_800),
+];
 const SHORT: [(&str, u64); 4] = [("s", 1), ("min", 60), ("h", 3600), ("d", 86_400)];
 
 /// Reads an amount.
@@ -53,20 +59,31 @@ pub(in crate::config) fn rate(text: &str) -> Result<Rate, Wrong> {
             ["burst", _] => return Err(Wrong::new("the burst is given twice")),
             [first, ..] => {
                 let meant = nearest(first, ["burst"]).filter(|word| word != first);
-                return Err(Wrong::new(format!("`{part}` has no meaning after an amount"))
-                    .help("what may follow is `, burst N`; several amounts are a list")
-                    .meant(meant));
+                return Err(
+                    Wrong::new(format!("`{part}` has no meaning after an amount"))
+                        .help("what may follow is `, burst N`; several amounts are a list")
+                        .meant(meant),
+                );
             }
-            [] => return Err(Wrong::new("a comma with nothing after it").help("what may follow is `, burst N`")),
+            [] => {
+                return Err(Wrong::new("a comma with nothing after it")
+                    .help("what may follow is `, burst N`"));
+            }
         }
     }
-    Ok(Rate::Per { amount, window, burst })
+    Ok(Rate::Per {
+        amount,
+        window,
+        burst,
+    })
 }
 
 /// A number of at least 1; `what` it is, for the message.
 pub(in crate::config) fn at_least_one(text: &str, what: &str) -> Result<u64, Wrong> {
     match number(text)? {
-        0 => Err(Wrong::new(format!("{what} of 0 would let nothing pass")).help("it is at least 1")),
+        0 => {
+            Err(Wrong::new(format!("{what} of 0 would let nothing pass")).help("it is at least 1"))
+        }
         number => Ok(number),
     }
 }
@@ -84,12 +101,16 @@ fn per(text: &str) -> Result<(u64, Duration), Wrong> {
         [amount, "per", unit] => Ok((at_least_one(amount, "an amount")?, window(1, unit, &UNITS)?)),
         [amount, "per", count, unit] => {
             let amount = at_least_one(amount, "an amount")?;
-            Ok((amount, window(at_least_one(count, "a window")?, unit, &UNITS)?))
+            Ok((
+                amount,
+                window(at_least_one(count, "a window")?, unit, &UNITS)?,
+            ))
         }
         [] => Err(Wrong::new("an amount is missing").help(FORMS)),
         [only] => {
             at_least_one(only, "an amount").map_err(|wrong| wrong.or_forms(only))?;
-            Err(Wrong::new(format!("`{only}` says no window")).help(format!("write `{only} per minute`, for example")))
+            Err(Wrong::new(format!("`{only}` says no window"))
+                .help(format!("write `{only} per minute`, for example")))
         }
         _ => Err(Wrong::new(format!("`{text}` is not an amount")).help(FORMS)),
     }
@@ -108,9 +129,14 @@ impl Wrong {
 
 /// `count` of the unit, in the long words (`minutes`) or the short.
 fn window(count: u64, unit: &str, units: &[(&str, u64)]) -> Result<Duration, Wrong> {
-    let one = unit.strip_suffix('s').filter(|one| !one.is_empty()).unwrap_or(unit);
+    let one = unit
+        .strip_suffix('s')
+        .filter(|one| !one.is_empty())
+        .unwrap_or(unit);
     if one == "month" {
-        return Err(Wrong::new("a month has no fixed length").help("`per calendar month` is not there yet"));
+        return Err(
+            Wrong::new("a month has no fixed length").help("`per calendar month` is not there yet")
+        );
     }
     let Some((_, seconds)) = units.iter().find(|(name, _)| *name == unit || *name == one) else {
         let known = units.iter().map(|(name, _)| *name);
@@ -121,6 +147,8 @@ fn window(count: u64, unit: &str, units: &[(&str, u64)]) -> Result<Duration, Wro
     };
     match count.checked_mul(*seconds) {
         Some(seconds) if seconds <= 366 * 86_400 => Ok(Duration::from_secs(seconds)),
-        Some(_) | None => Err(Wrong::new(format!("a window of {count} {unit} is too long")).help("at most 366 days")),
+        Some(_) | None => Err(
+            Wrong::new(format!("a window of {count} {unit} is too long")).help("at most 366 days"),
+        ),
     }
 }
