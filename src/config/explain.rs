@@ -107,8 +107,21 @@ pub(super) fn explain(policy: &Policy, meaning: &Meaning) -> String {
         &mut out,
         &format!("an IPv6 client is its /{}", policy.clients.ipv6_prefix),
     );
+    routes(&mut out, policy, meaning);
+    if !meaning.skip.is_empty() {
+        line(&mut out, &format!("never limited: {}", meaning.skip));
+    }
     line(&mut out, "");
-    line(&mut out, "routes, of which the first match wins:");
+    line(&mut out, &limits_heading(policy));
+    for (limit, words) in policy.limits.iter().zip(&meaning.limits) {
+        describe(&mut out, limit, words, policy);
+    }
+    out
+}
+
+fn routes(out: &mut String, policy: &Policy, meaning: &Meaning) {
+    line(out, "");
+    line(out, "routes, of which the first match wins:");
     for (route, words) in policy.routes.iter().zip(&meaning.routes) {
         if let Some(upstream) = policy.upstreams.get(route.upstream) {
             let servers: Vec<String> = upstream
@@ -122,7 +135,7 @@ pub(super) fn explain(policy: &Policy, meaning: &Meaning) -> String {
                 HostRule::Fixed(host) => format!(", as host {host}"),
             };
             line(
-                &mut out,
+                out,
                 &format!(
                     "  {words} -> {} ({}{host})",
                     upstream.name,
@@ -131,15 +144,6 @@ pub(super) fn explain(policy: &Policy, meaning: &Meaning) -> String {
             );
         }
     }
-    if !meaning.skip.is_empty() {
-        line(&mut out, &format!("never limited: {}", meaning.skip));
-    }
-    line(&mut out, "");
-    line(&mut out, &limits_heading(policy));
-    for (limit, words) in policy.limits.iter().zip(&meaning.limits) {
-        describe(&mut out, limit, words, policy);
-    }
-    out
 }
 
 fn limits_heading(policy: &Policy) -> String {

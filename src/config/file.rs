@@ -1,6 +1,8 @@
 //! What was typed: every section of the file, its words read and its places kept, nothing resolved yet.
 
+mod clients;
 mod limits;
+mod paths;
 mod store;
 mod upstreams;
 
@@ -12,14 +14,13 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use super::decode::{self, At, Fields, Shape, Zero};
-use super::key::header;
 use super::matcher::{self, Place, Typed};
 use super::node::{Kind, Node};
 use super::report::{Findings, Span};
 use super::units;
-use crate::identify::{AddressFrom, ClientRules};
+use crate::identify::ClientRules;
 use crate::policy::{AccessLog, Drain, IfDown, Mode, Secret, StoreSpec};
-use crate::route::{Case, EncodedSlash, Parameters, PathRules, TrailingSlash};
+use crate::route::PathRules;
 
 /// A file, as it was typed.
 #[derive(Debug)]
@@ -88,7 +89,7 @@ impl File {
     pub(super) fn read(root: &Node, found: &mut Findings) -> Option<Self> {
         let visible = without_extensions(root);
         let top = Fields::open(&visible, &TOP, found)?;
-        let clients = clients(&top, found);
+        let clients = clients::clients(&top, found);
         let (store, store_if_down) = top
             .get("store")
             .map_or_else(store::default, |node| store::read(node, found));
@@ -119,7 +120,7 @@ impl File {
                 .unwrap_or_default(),
             paths: top
                 .get("paths")
-                .map(|node| paths(node, found))
+                .map(|node| paths::paths(node, found))
                 .unwrap_or_default(),
             drain: drain(&top, found),
             access_log: access_log(&top, found),
@@ -234,130 +235,10 @@ fn workers(top: &Fields<'_>, found: &mut Findings) -> NonZeroUsize {
         .unwrap_or(NonZeroUsize::MIN)
 }
 
-fn clients(top: &Fields<'_>, found: &mut Findings) -> ClientRules {
-    const CLIENTS: Shape = Shape {
-        what: "`clients`",
-        known: &["address_from", "trusted_hops", "ipv6_prefix"],
-        later: &[],
-    };
-    let mut rules = ClientRules::default();
-    if let Some(node) = top.get("trusted_proxies") {
-        let networks = decode::one_or_many(node).iter();
-        rules.trusted = networks
-            .filter_map(|item| decode::parsed(item, "a network", units::cidr, found))
-            .map(|net| net.value)
-            .collect();
-    }
-    let Some((_, node)) = top.entry("clients").filter(|(_, node)| !node.is_empty()) else {
-        return rules;
-    };
-    let Some(fields) = Fields::open(node, &CLIENTS, found) else {
-        return rules;
-    };
-    if let Some(node) = fields.get("address_from") {
-        rules.address_from = address_from(node, found).unwrap_or_default();
-    }
-    let hops = fields
-        .get("trusted_hops")
-        .and_then(|node| decode::number(node, "`trusted_hops`", 1, 100, found));
-    rules.trusted_hops = hops.and_then(|hops| usize::try_from(hops.value).ok());
-    let prefix = fields
-        .get("ipv6_prefix")
-        .and_then(|node| decode::number(node, "`ipv6_prefix`", 1, 128, found));
-    rules.ipv6_prefix = prefix
-        .and_then(|bits| u8::try_from(bits.value).ok())
-        .unwrap_or(rules.ipv6_prefix);
-    let read = fields
-        .entry("address_from")
-        .or_else(|| fields.entry("trusted_hops"));
-    if let Some((key, _)) = read.filter(|_| {
-        top.get("trusted_proxies")
-            .is_none_or(|node| decode::one_or_many(node).is_empty())
-    }) {
-        found
-            .warn(
-                key.span,
-                "no proxy is trusted, so nobody's word about the client is taken",
-            )
-            .help("list the proxies in front of this gateway under `trusted_proxies`");
-    }
-    rules
-}
-
-fn address_from(node: &Node, found: &mut Findings) -> Option<AddressFrom> {
-    let text = decode::text(node, "`address_from`", found)?;
-    if let Some(name) = text.strip_prefix("header ") {
-        return found
-            .take(node.span, header(name.trim()))
-            .map(AddressFrom::Header);
-    }
-    let known = [
-        ("x-forwarded-for", Some(AddressFrom::XForwardedFor)),
-        ("forwarded", Some(AddressFrom::Forwarded)),
-    ];
-    if let Some((_, from)) = known.into_iter().find(|(word, _)| *word == text) {
-        return from;
-    }
-    let words = [
-        ("x-forwarded-for", ()),
-        ("forwarded", ()),
-        ("header NAME", ()),
-    ];
-    decode::word(
-        node,
-        "where an address comes from",
-        &words,
-        &["proxy_protocol"],
-        found,
-    );
-    None
-}
-
 /// `enforce` or `shadow`.
 fn mode(node: &Node, found: &mut Findings) -> Option<Mode> {
     let modes = [("enforce", Mode::Enforce), ("shadow", Mode::Shadow)];
     decode::word(node, "a mode", &modes, &["tag"], found).map(|mode| mode.value)
-}
-
-fn paths(node: &Node, found: &mut Findings) -> PathRules {
-    const PATHS: Shape = Shape {
-        what: "`paths`",
-        known: &["case", "trailing_slash", "parameters", "encoded_slash"],
-        later: &[],
-    };
-    let Some(fields) = Fields::open(node, &PATHS, found) else {
-        return PathRules::default();
-    };
-    let mut rules = PathRules::default();
-    if let Some(node) = fields.get("case") {
-        let words = [("exact", Case::Exact), ("fold", Case::Fold)];
-        rules.case = decode::word(node, "a rule for case", &words, &[], found)
-            .map(|at| at.value)
-            .unwrap_or_default();
-    }
-    if let Some(node) = fields.get("trailing_slash") {
-        let words = [
-            ("exact", TrailingSlash::Exact),
-            ("strip", TrailingSlash::Strip),
-        ];
-        let rule = decode::word(node, "a rule for the last slash", &words, &[], found);
-        rules.trailing_slash = rule.map(|at| at.value).unwrap_or_default();
-    }
-    if let Some(node) = fields.get("parameters") {
-        let words = [("keep", Parameters::Keep), ("strip", Parameters::Strip)];
-        let rule = decode::word(node, "a rule for parameters", &words, &[], found);
-        rules.parameters = rule.map(|at| at.value).unwrap_or_default();
-    }
-    if let Some(node) = fields.get("encoded_slash") {
-        let words = [
-            ("keep", EncodedSlash::Keep),
-            ("reject", EncodedSlash::Reject),
-            ("decode", EncodedSlash::Decode),
-        ];
-        let rule = decode::word(node, "a rule for `%2F`", &words, &[], found);
-        rules.encoded_slash = rule.map(|at| at.value).unwrap_or_default();
-    }
-    rules
 }
 
 fn drain(top: &Fields<'_>, found: &mut Findings) -> Drain {

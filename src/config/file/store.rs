@@ -11,6 +11,7 @@ use super::limits::if_down;
 use crate::policy::{IfDown, RedisSpec, Secret, StoreSpec};
 
 const MAX_KEYS: usize = 1_000_000;
+const LONGEST_DEADLINE: Duration = Duration::from_secs(10);
 const STORE: Shape = Shape {
     what: "`store`",
     known: &[
@@ -76,39 +77,48 @@ fn mapping(node: &Node, found: &mut Findings) -> Option<(StoreSpec, IfDown)> {
         .get("if_down")
         .and_then(|node| if_down(node, found))
         .unwrap_or_default();
-    let memory = fields.entry("memory");
-    let Some(redis) = fields.get("redis") else {
-        let Some((_, memory)) = memory else {
-            let later = ["cluster", "sentinel"]
-                .iter()
-                .any(|name| fields.entry(name).is_some());
-            if !later {
+    let spec = match (fields.get("redis"), fields.entry("memory")) {
+        (Some(redis), memory) => {
+            if let Some((key, _)) = memory {
+                found
+                    .error(key.span, "there is one store: `redis` or `memory`")
+                    .also(redis.span, "the other");
+            }
+            StoreSpec::Redis(redis_of(&fields, redis, found)?)
+        }
+        (None, Some((_, memory))) => memory_of(&fields, memory, found),
+        (None, None) => {
+            let later = ["cluster", "sentinel"];
+            if !later.iter().any(|name| fields.entry(name).is_some()) {
                 found
                     .error(node.span, "which store?")
                     .help("it is `redis: URL` or `memory: {max_keys: 1000000}`");
             }
             return None;
-        };
-        for name in ["username", "password", "prefix", "deadline", "if_down"] {
-            if let Some((key, _)) = fields.entry(name) {
-                found
-                    .error(key.span, format!("the memory store has no `{name}`"))
-                    .help("it belongs to a Redis");
-            }
         }
-        return Some((
-            StoreSpec::Memory {
-                max_keys: max_keys(memory, found),
-            },
-            down,
-        ));
     };
-    if let Some((key, _)) = memory {
-        found
-            .error(key.span, "there is one store: `redis` or `memory`")
-            .also(redis.span, "the other");
+    Some((spec, down))
+}
+
+fn memory_of(fields: &Fields<'_>, memory: &Node, found: &mut Findings) -> StoreSpec {
+    for name in ["username", "password", "prefix", "deadline", "if_down"] {
+        if let Some((key, value)) = fields.entry(name) {
+            if matches!(name, "username" | "password") {
+                found.hide(value.span);
+            }
+            found
+                .error(key.span, format!("the memory store has no `{name}`"))
+                .help("it belongs to a Redis");
+        }
     }
-    let mut spec = url(redis, found);
+    StoreSpec::Memory {
+        max_keys: max_keys(memory, found),
+    }
+}
+
+/// One Redis: its URL, and what the other fields say. All are read, even where the URL is wrong.
+fn redis_of(fields: &Fields<'_>, redis: &Node, found: &mut Findings) -> Option<RedisSpec> {
+    let spec = url(redis, found);
     let username = fields
         .get("username")
         .and_then(|node| decode::secret(node, "the user", found));
@@ -121,38 +131,38 @@ fn mapping(node: &Node, found: &mut Findings) -> Option<(StoreSpec, IfDown)> {
     let deadline = fields
         .get("deadline")
         .and_then(|node| decode::duration(node, "a deadline", Zero::Refused, found));
-    if let Some(spec) = &mut spec {
-        let twice = [
-            ("username", spec.username.is_some()),
-            ("password", spec.password.is_some()),
-        ];
-        for (name, given) in twice {
-            if let Some((key, _)) = fields.entry(name).filter(|_| given) {
-                found
-                    .error(key.span, format!("the {name} is in the URL already"))
-                    .help("remove one of the two");
-            }
-        }
-        spec.username = username
-            .map(|name| name.expose().to_owned())
-            .or(spec.username.take());
-        spec.password = password.or(spec.password.take());
-        if let Some(prefix) = prefix {
-            spec.prefix = prefix.value;
-        }
-        if let Some(deadline) = deadline {
-            if deadline.value > Duration::from_secs(10) {
-                found
-                    .error(
-                        deadline.span,
-                        "a request cannot wait that long for the store",
-                    )
-                    .help("at most 10s");
-            }
-            spec.deadline = deadline.value;
+    if let Some(deadline) = deadline
+        .as_ref()
+        .filter(|given| given.value > LONGEST_DEADLINE)
+    {
+        found
+            .error(
+                deadline.span,
+                "a request cannot wait that long for the store",
+            )
+            .help("at most 10s");
+    }
+    let mut spec = spec?;
+    for (name, in_url) in [
+        ("username", spec.username.is_some()),
+        ("password", spec.password.is_some()),
+    ] {
+        if let Some((key, _)) = fields
+            .entry(name)
+            .filter(|(_, value)| in_url && !value.is_empty())
+        {
+            found
+                .error(key.span, format!("the {name} is in the URL already"))
+                .help("remove one of the two");
         }
     }
-    spec.map(|spec| (StoreSpec::Redis(spec), down))
+    spec.username = username
+        .map(|name| name.expose().to_owned())
+        .or(spec.username);
+    spec.password = password.or(spec.password);
+    spec.prefix = prefix.map_or(spec.prefix, |prefix| prefix.value);
+    spec.deadline = deadline.map_or(spec.deadline, |deadline| deadline.value);
+    Some(spec)
 }
 
 fn max_keys(node: &Node, found: &mut Findings) -> usize {
