@@ -1,9 +1,14 @@
 //! The facts of one request, gathered before it is judged. Nothing is written here later.
 
+mod fold;
+
+pub(crate) use fold::{bare_segment, fold_segment, fold_value};
+
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 
 use hyper::http::request::Parts;
+use ipnet::IpNet;
 use smallvec::SmallVec;
 
 /// Whether the peer of the connection may tell us the client's address, plan or cost.
@@ -58,4 +63,42 @@ pub struct Facts<'r> {
     pub route: Option<&'r str>,
     /// What the route's pattern captured.
     pub route_params: &'r [(&'r str, Cow<'r, str>)],
+}
+
+impl Facts<'_> {
+    /// The host without its port: what matchers compare and keys count, or else every port would be a host of its own.
+    #[must_use]
+    pub fn host_name(&self) -> &str {
+        match self.host.rfind([':', ']']) {
+            Some(at) if self.host[at..].starts_with(':') => &self.host[..at],
+            _ => self.host,
+        }
+    }
+}
+
+/// Whether `net` contains `address`, which is in its canonical form (IPv4-mapped addresses unwrapped); a network that
+/// is itself written in the mapped form means the IPv4 one.
+#[must_use]
+pub fn covers(net: &IpNet, address: IpAddr) -> bool {
+    const MAPPED: u8 = 96;
+    match (net, address) {
+        (IpNet::V6(net), IpAddr::V4(address)) => net.prefix_len() >= MAPPED && net.contains(&address.to_ipv6_mapped()),
+        _ => net.contains(&address),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks_are_compared_with_canonical_addresses() {
+        let covers = |net: &str, address: &str| covers(&net.parse().unwrap(), address.parse().unwrap());
+        assert!(covers("10.0.0.0/8", "10.1.2.3"));
+        assert!(covers("::ffff:10.0.0.0/104", "10.1.2.3"));
+        assert!(!covers("::ffff:10.0.0.0/104", "11.1.2.3"));
+        assert!(!covers("::/0", "10.1.2.3"), "every IPv6 address is no IPv4 address");
+        assert!(covers("2001:db8::/32", "2001:db8::1"));
+        assert!(!covers("0.0.0.0/0", "2001:db8::1"));
+    }
 }
