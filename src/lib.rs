@@ -1,6 +1,7 @@
 //! sluice: a reverse proxy that limits rates.
 
 pub mod admin;
+pub mod config;
 pub mod gateway;
 pub mod identify;
 pub mod limit;
