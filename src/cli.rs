@@ -12,6 +12,8 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
+use crate::config::Colour;
+
 /// The configuration, the command line or the addresses it names cannot be used (`EX_CONFIG` of sysexits).
 const EXIT_CONFIG: u8 = 78;
 
@@ -103,4 +105,9 @@ fn start_logging() {
 /// A variable of the environment, for `${NAME}` in a configuration.
 fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
+}
+
+/// Colours for a person at a terminal, none for a file or a pipe.
+fn colour_of(stream: &impl std::io::IsTerminal) -> Colour {
+    if stream.is_terminal() { Colour::On } else { Colour::Off }
 }

@@ -7,7 +7,7 @@
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use arc_swap::ArcSwap;
 use tokio::signal::unix::Signal;
 use tokio::time::MissedTickBehavior;
 
-use crate::config;
+use crate::config::{self, Colour, Loaded};
 use crate::policy::Policy;
 use crate::snapshot::Snapshot;
 use crate::telemetry::Events;
@@ -43,14 +43,15 @@ pub struct Reload {
     pub environment: fn(&str) -> Option<String>,
     /// Where the policy in force is.
     pub snapshots: Arc<ArcSwap<Snapshot>>,
+    /// What is in force, in words.
+    pub in_words: Arc<ArcSwap<String>>,
     /// Where the result is told.
     pub events: Events,
 }
 
 impl Reload {
-    /// Reloads whenever `hangup` arrives or the file has changed, until it is dropped.
-    pub async fn watch(self, mut hangup: Signal) {
-        let files = [self.path.clone()];
+    /// Reloads whenever `hangup` arrives or one of the `files` that the policy was read from has changed, until dropped.
+    pub async fn watch(self, mut files: Vec<PathBuf>, mut hangup: Signal) {
         let mut in_force = Stamp::of(&files);
         let mut last_look = in_force.clone();
         let mut looks = tokio::time::interval(LOOK_EVERY);
@@ -61,39 +62,44 @@ impl Reload {
                     if arrived.is_none() {
                         return;
                     }
+                    self.apply(&mut files);
                     in_force = Stamp::of(&files);
-                    self.apply();
+                    last_look = in_force.clone();
                 }
                 _ = looks.tick() => {
                     let look = Stamp::of(&files);
                     if look != in_force && look == last_look {
-                        in_force = look.clone();
-                        self.apply();
+                        self.apply(&mut files);
+                        in_force = Stamp::of(&files);
+                        last_look = in_force.clone();
+                    } else {
+                        last_look = look;
                     }
-                    last_look = look;
                 }
             }
         }
     }
 
-    fn apply(&self) {
+    /// Reads the file anew; `files` becomes what it was read from, so that a new include is watched too.
+    fn apply(&self, files: &mut Vec<PathBuf>) {
         match config::load(&self.path, &self.environment) {
             Err(report) => {
-                tracing::error!("the configuration is not valid; the policy in force stays:\n{report}");
+                tracing::error!("the configuration is not valid; the policy in force stays:\n{}", report.render(Colour::Off));
                 self.events.reloaded("invalid");
             }
             Ok(loaded) => {
-                for warning in &loaded.warnings {
+                for warning in loaded.warnings.lines() {
                     tracing::warn!("{warning}");
                 }
-                self.swap(loaded.policy);
+                files.clone_from(&loaded.files);
+                self.swap(&loaded);
             }
         }
     }
 
-    fn swap(&self, policy: Policy) {
-        let current = self.snapshots.load_full();
-        let fixed = fixed_fields_that_differ(&current.policy, &policy);
+    fn swap(&self, loaded: &Loaded) {
+        let (current, policy) = (self.snapshots.load_full(), &loaded.policy);
+        let fixed = fixed_fields_that_differ(&current.policy, policy);
         if !fixed.is_empty() {
             tracing::error!(
                 fields = fixed.join(", "),
@@ -102,8 +108,9 @@ impl Reload {
             self.events.reloaded("restart_required");
             return;
         }
-        let changed = changed_names(&current.policy, &policy);
-        self.snapshots.store(Arc::new(current.succeeded_by(policy)));
+        let changed = changed_names(&current.policy, policy);
+        self.snapshots.store(Arc::new(current.next(Arc::new(policy.clone()))));
+        self.in_words.store(Arc::new(loaded.explain()));
         tracing::info!(changed = changed.join(", "), "a new policy is in force");
         self.events.reloaded("ok");
     }
@@ -136,10 +143,4 @@ fn changed_names(current: &Policy, next: &Policy) -> Vec<String> {
     let mut changed: Vec<String> = after.iter().filter(|entry| !before.contains(entry)).map(|(name, _)| name.clone()).collect();
     changed.extend(before.iter().filter(|(name, _)| !after.iter().any(|(other, _)| other == name)).map(|(name, _)| format!("{name} (gone)")));
     changed
-}
-
-/// The path, made absolute so that it survives a change of directory.
-#[must_use]
-pub fn absolute(path: &Path) -> PathBuf {
-    std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf())
 }

@@ -4,33 +4,40 @@
 
 use std::process::ExitCode;
 
-use super::{CheckArguments, EXIT_CONFIG, Format, environment};
-use crate::config;
+use serde_json::json;
+
+use super::{CheckArguments, EXIT_CONFIG, Format, colour_of, environment};
+use crate::config::{self, Loaded, Report};
 
 pub(super) fn run(arguments: &CheckArguments) -> ExitCode {
-    let (text, code) = match config::load(&arguments.file, &environment) {
-        Err(report) => match arguments.format {
-            Format::Text => (report.to_string(), EXIT_CONFIG),
-            Format::Json => (report.to_json(), EXIT_CONFIG),
-        },
-        Ok(loaded) => {
-            let denied = arguments.deny_warnings && !loaded.warnings.is_empty();
-            (accepted(arguments.format, &loaded), u8::from(denied))
-        }
+    let checked = config::load(&arguments.file, &environment);
+    let text = match arguments.format {
+        Format::Text => in_words(&checked),
+        Format::Json => in_json(&checked),
     };
     println!("{}", text.trim_end());
-    ExitCode::from(code)
+    match checked {
+        Err(_) => ExitCode::from(EXIT_CONFIG),
+        Ok(loaded) if arguments.deny_warnings && !loaded.warnings.is_empty() => ExitCode::FAILURE,
+        Ok(_) => ExitCode::SUCCESS,
+    }
 }
 
-fn accepted(format: Format, loaded: &config::Loaded) -> String {
-    match format {
-        Format::Json => loaded.to_json(),
-        Format::Text => {
-            let mut text = config::explain(&loaded.policy);
-            for warning in &loaded.warnings {
-                text.push_str(&format!("\n{warning}"));
-            }
-            text
-        }
+fn in_words(checked: &Result<Loaded, Report>) -> String {
+    let colour = colour_of(&std::io::stdout());
+    match checked {
+        Err(report) => report.render(colour),
+        Ok(loaded) if loaded.warnings.is_empty() => loaded.explain(),
+        Ok(loaded) => format!("{}\n{}", loaded.explain(), loaded.warnings.render(colour)),
     }
+}
+
+/// Each finding as `FILE:LINE:COLUMN: what`, so that editors and CI systems can point at it.
+fn in_json(checked: &Result<Loaded, Report>) -> String {
+    let lines = |report: &Report| report.lines().collect::<Vec<_>>();
+    let found = match checked {
+        Err(report) => json!({ "valid": false, "errors": lines(report), "warnings": [] }),
+        Ok(loaded) => json!({ "valid": true, "errors": [], "warnings": lines(&loaded.warnings) }),
+    };
+    format!("{found:#}")
 }

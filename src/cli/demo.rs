@@ -6,8 +6,8 @@ use std::net::{SocketAddr, TcpListener};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use super::{EXIT_CONFIG, environment, sample, start_logging};
-use crate::app::{self, Source};
+use super::{EXIT_CONFIG, colour_of, environment, sample, start_logging};
+use crate::app::{self, Source, StartError};
 use crate::config;
 use crate::policy::{Policy, ServerSpec, StoreSpec, UpstreamSpec};
 
@@ -19,16 +19,16 @@ const DEMO_KEYS: usize = 100_000;
 
 pub(super) fn run() -> ExitCode {
     start_logging();
-    let mut policy = match config::parse("gateway.yaml", SHIPPED, &environment) {
-        Ok(loaded) => loaded.policy,
+    let mut loaded = match config::parse("gateway.yaml", SHIPPED, &environment) {
+        Ok(loaded) => loaded,
         Err(report) => {
-            println!("{report}");
+            println!("{}", report.render(colour_of(&std::io::stdout())));
             return ExitCode::from(EXIT_CONFIG);
         }
     };
-    let served = sample::start().and_then(|sample| {
-        on_this_machine(&mut policy, sample)?;
-        app::run(policy, Source::Arguments, |addresses| println!("{}", welcome(addresses, sample)))
+    let prepared = sample::start().and_then(|sample| on_this_machine(&mut loaded.policy, sample).map(|()| sample));
+    let served = prepared.map_err(StartError::System).and_then(|sample| {
+        app::run(loaded, Source::Arguments, |addresses| println!("{}", welcome(addresses, sample)))
     });
     match served {
         Ok(ended) => ended.exit_code(),

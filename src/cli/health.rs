@@ -4,7 +4,7 @@
 
 use std::process::ExitCode;
 
-use super::{EXIT_CONFIG, HealthArguments, environment};
+use super::{EXIT_CONFIG, HealthArguments, colour_of, environment};
 use crate::{admin, config};
 
 pub(super) fn run(arguments: &HealthArguments) -> ExitCode {
@@ -13,7 +13,7 @@ pub(super) fn run(arguments: &HealthArguments) -> ExitCode {
         Some(file) => match config::load(file, &environment) {
             Ok(loaded) => loaded.policy.admin,
             Err(report) => {
-                eprintln!("{report}");
+                eprintln!("{}", report.render(colour_of(&std::io::stderr())));
                 return ExitCode::from(EXIT_CONFIG);
             }
         },

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::{EXIT_CONFIG, RunArguments, environment, start_logging};
+use super::{EXIT_CONFIG, RunArguments, colour_of, environment, start_logging};
 use crate::app::{self, Source};
 use crate::config;
 
@@ -16,17 +16,18 @@ pub(super) fn run(arguments: &RunArguments) -> ExitCode {
         Ok(loaded) => loaded,
         Err(report) => return refuse(&report),
     };
-    for warning in &loaded.warnings {
+    for warning in loaded.warnings.lines() {
         tracing::warn!("{warning}");
     }
     let source = match &arguments.to {
         Some(_) => Source::Arguments,
         None => Source::File { path: arguments.config.clone(), environment },
     };
-    match app::run(loaded.policy, source, |_| ()) {
+    match app::run(loaded, source, |_| ()) {
         Ok(ended) => ended.exit_code(),
         Err(error) => {
-            tracing::error!(%error, "the gateway cannot start");
+            let cause = std::error::Error::source(&error).map(ToString::to_string);
+            tracing::error!(cause, "the gateway cannot start: {error}");
             ExitCode::from(EXIT_CONFIG)
         }
     }
@@ -34,6 +35,6 @@ pub(super) fn run(arguments: &RunArguments) -> ExitCode {
 
 #[expect(clippy::print_stderr, reason = "the report is for the person at the terminal")]
 fn refuse(report: &config::Report) -> ExitCode {
-    eprintln!("{report}");
+    eprintln!("{}", report.render(colour_of(&std::io::stderr())));
     ExitCode::from(EXIT_CONFIG)
 }
