@@ -296,6 +296,7 @@ impl<'t> Reader<'t, '_> {
     fn mapping(&mut self, start: Span, depth: usize) -> Result<Node, Stop> {
         let mut entries: Vec<(Node, Node)> = Vec::new();
         let mut merged = Vec::new();
+        let mut seen = HashMap::new();
         let mut end = start.end;
         while let Some((event, span)) = self.next()? {
             if matches!(event, Event::MappingEnd) {
@@ -312,11 +313,12 @@ impl<'t> Reader<'t, '_> {
                     text,
                     style: Style::Plain,
                 } if text == "<<" => merged.push(value),
-                _ => self.entry(&mut entries, key, value),
+                _ if self.is_new(&mut seen, &key) => entries.push((key, value)),
+                _ => {}
             }
         }
         for value in merged {
-            self.merge(&mut entries, value);
+            self.merge(&mut entries, &mut seen, value);
         }
         Ok(Node {
             span: self.trimmed(start, end),
@@ -324,29 +326,34 @@ impl<'t> Reader<'t, '_> {
         })
     }
 
-    /// Adds an entry, unless its key is there already, which is an error.
-    fn entry(&mut self, entries: &mut Vec<(Node, Node)>, key: Node, value: Node) {
-        let first = key
-            .text()
-            .and_then(|text| entries.iter().find(|(other, _)| other.text() == Some(text)));
-        match first {
-            Some((first, _)) => {
-                let (first, text) = (first.span, key.text().unwrap_or_default());
-                let problem = self
-                    .found
-                    .error(key.span, format!("`{text}` is given twice"));
-                problem.label("again here").also(first, "first here");
-            }
-            None => entries.push((key, value)),
+    /// Whether a key is new; one that is there already is an error.
+    fn is_new(&mut self, seen: &mut HashMap<String, Span>, key: &Node) -> bool {
+        let Some(text) = key.text() else { return true };
+        let first = seen.get(text).copied();
+        if let Some(first) = first {
+            self.found
+                .error(key.span, format!("`{text}` is given twice"))
+                .label("again here")
+                .also(first, "first here");
+        } else {
+            seen.insert(text.to_owned(), key.span);
         }
+        first.is_none()
     }
 
     /// Adds what `<<` brings: what the mapping says itself wins, then what comes first.
-    fn merge(&mut self, entries: &mut Vec<(Node, Node)>, value: Node) {
+    fn merge(
+        &mut self,
+        entries: &mut Vec<(Node, Node)>,
+        seen: &mut HashMap<String, Span>,
+        value: Node,
+    ) {
         match value.kind {
             Kind::Mapping(brought) => {
                 for (key, value) in brought {
-                    if !entries.iter().any(|(other, _)| other.text() == key.text()) {
+                    let text = key.text().unwrap_or_default();
+                    if !seen.contains_key(text) {
+                        seen.insert(text.to_owned(), key.span);
                         entries.push((key, value));
                     }
                 }
@@ -357,7 +364,7 @@ impl<'t> Reader<'t, '_> {
                     .all(|item| matches!(item.kind, Kind::Mapping(_))) =>
             {
                 for item in list {
-                    self.merge(entries, item);
+                    self.merge(entries, seen, item);
                 }
             }
             Kind::Scalar { .. } | Kind::Sequence(_) => {

@@ -1,5 +1,6 @@
 //! What is wrong with a file, said as a compiler says it: where, the line with a caret, what, and what was meant.
 
+use std::collections::HashSet;
 use std::fmt;
 
 use annotate_snippets::renderer::DecorStyle;
@@ -7,8 +8,11 @@ use annotate_snippets::{AnnotationKind, Element, Group, Level, Renderer, Snippet
 
 use super::mask;
 
+/// How many problems are shown with their lines: nobody reads more, and each costs a look at the text.
+const SHOWN: usize = 200;
+
 /// Where something was typed: bytes of one of the texts that were read.
-#[derive(Clone, Copy, Debug, Eq, Ord, PartialEq, PartialOrd)]
+#[derive(Clone, Copy, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
 pub(super) struct Span {
     pub(super) source: usize,
     pub(super) start: usize,
@@ -56,7 +60,7 @@ pub(super) struct Findings {
     problems: Vec<Problem>,
     secrets: Vec<Span>,
     /// Values that could not even be read: what else is said about them follows from that.
-    unread: Vec<Span>,
+    unread: HashSet<Span>,
 }
 
 impl Findings {
@@ -67,7 +71,7 @@ impl Findings {
 
     /// Notes an error that leaves nothing to say about the value at `span`.
     pub(super) fn error_unread(&mut self, span: Span, title: impl Into<String>) -> &mut Problem {
-        self.unread.push(span);
+        self.unread.insert(span);
         let problem = self.error(span, title);
         problem.unread = true;
         problem
@@ -168,14 +172,10 @@ pub struct Report {
 }
 
 impl Report {
-    fn new(mut sources: Vec<Source>, mut problems: Vec<Problem>, secrets: &[Span]) -> Self {
+    fn new(mut sources: Vec<Source>, mut once: Vec<Problem>, secrets: &[Span]) -> Self {
         // A value that is used in several places through an anchor, or by every limit through `defaults`, is said once.
-        let mut once: Vec<Problem> = Vec::new();
-        for problem in problems.drain(..) {
-            if !once.contains(&problem) {
-                once.push(problem);
-            }
-        }
+        let mut told = HashSet::new();
+        once.retain(|problem| told.insert((problem.span, problem.title.clone())));
         once.sort_by_key(|problem| {
             problem
                 .span
@@ -244,11 +244,15 @@ impl Report {
             Colour::On => Renderer::styled(),
         }
         .decor_style(DecorStyle::Ascii);
-        let rendered: Vec<String> = self
+        let mut rendered: Vec<String> = self
             .problems
             .iter()
+            .take(SHOWN)
             .map(|problem| renderer.render(&[self.group(problem)]))
             .collect();
+        if let Some(more @ 1..) = self.problems.len().checked_sub(SHOWN) {
+            rendered.push(format!("and {more} more"));
+        }
         rendered.join("\n\n")
     }
 

@@ -327,3 +327,16 @@ fn included_files_add_their_sections() {
         "{report}"
     );
 }
+
+#[test]
+fn a_large_file_takes_no_time() {
+    let mut text = String::from("upstream: http://h\nlimits:\n");
+    for i in 0..20_000 {
+        text.push_str(&format!("  l{i}: {{per: ip, allow: 1/s, color: {i}}}\n"));
+    }
+    let start = std::time::Instant::now();
+    let report = read(&text).unwrap_err();
+    assert_eq!(report.len(), 20_000);
+    assert!(report.to_string().contains("and 19800 more"));
+    assert!(start.elapsed().as_secs() < 10, "{:?}", start.elapsed());
+}
