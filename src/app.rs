@@ -164,7 +164,7 @@ impl Process {
                 server::runtime()?.block_on(async move {
                     let events = Events::new(&registry);
                     let store = Store::open(&snapshots.load().policy.store, &shared, &events);
-                    let limiter = Limiter::new(store.clone(), events.clone());
+                    let limiter = Limiter::new(store.clone())?;
                     let gateway = Rc::new(Gateway::new(snapshots, limiter, events, Some(access)));
                     let drained = server::run_worker(sockets, gateway, ClientTimeouts::default(), stop).await;
                     store.flush(FLUSH).await;
