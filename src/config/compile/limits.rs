@@ -1,0 +1,167 @@
+//! Limits.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use super::super::decode::At;
+use super::super::explain::LimitWords;
+use super::super::file::{Allow, File, LimitDecl};
+use super::super::key::Per;
+use super::super::nearest::nearest;
+use super::super::report::{Findings, Span};
+use super::routes::{Routes, captures};
+use super::{check_name, check_routes_exist, exact, meters, queues, words};
+use crate::limit::key::Source;
+use crate::limit::{Cost, KeySpec};
+use crate::policy::Limit;
+use crate::route::{Index, Matcher, PathPattern, Width};
+
+/// Limits, with what they apply to.
+#[derive(Default)]
+pub(super) struct Limits {
+    pub(super) limits: Vec<Limit>,
+    /// Pairs of a limit's number and a matcher.
+    pub(super) matchers: Vec<(usize, Matcher)>,
+    pub(super) words: Vec<LimitWords>,
+}
+
+impl Limits {
+    /// Whether a key holds what only its client should know.
+    pub(super) fn hash_credentials(&self) -> bool {
+        let sources = self
+            .limits
+            .iter()
+            .flat_map(|limit| limit.per.parts.iter().flatten());
+        sources.into_iter().any(|source| {
+            matches!(
+                source,
+                Source::Header(_)
+                    | Source::TrustedHeader(_)
+                    | Source::Cookie(_)
+                    | Source::Query(_)
+                    | Source::Param(_)
+            )
+        })
+    }
+}
+
+pub(super) fn limits(file: &File, routes: &Routes, found: &mut Findings) -> Limits {
+    let mut all = Limits::default();
+    let mut names = HashMap::new();
+    let mut shown = HashMap::new();
+    for decl in &file.limits {
+        check_name("a limit", &decl.name, &mut names, found);
+        check_routes_exist(&decl.when, routes, found);
+        check_routes_exist(&decl.except, routes, found);
+        if let Some(per) = &decl.per {
+            check_captures(decl, per, file, found);
+        }
+        let Some((limit, words)) = limit(decl, file, routes, found) else {
+            continue;
+        };
+        for amount in &limit.amounts {
+            check_shown(&amount.shown_as, decl, &mut shown, found);
+        }
+        let number = all.limits.len();
+        all.limits.push(limit);
+        all.words.push(words);
+        if decl.when.is_empty() {
+            all.matchers.push((number, Matcher::default()));
+        }
+        all.matchers.extend(
+            decl.when
+                .iter()
+                .map(|typed| (number, typed.matcher.clone())),
+        );
+    }
+    queues::check(file, found);
+    all
+}
+
+/// Clients tell limits apart by the names that they see.
+fn check_shown(
+    name: &Arc<str>,
+    decl: &LimitDecl,
+    shown: &mut HashMap<Arc<str>, Span>,
+    found: &mut Findings,
+) {
+    match shown.get(name) {
+        Some(first) if *first != decl.name.span => {
+            found
+                .error(
+                    decl.name.span,
+                    format!("clients would see two limits as `{name}`"),
+                )
+                .also(*first, "the other")
+                .help("a limit of several windows is shown as `NAME-1s`; rename one of the two");
+        }
+        Some(_) => {}
+        None => {
+            shown.insert(Arc::clone(name), decl.name.span);
+        }
+    }
+}
+
+/// A `param` that nothing captures would never be there.
+fn check_captures(decl: &LimitDecl, per: &At<Per>, file: &File, found: &mut Findings) {
+    let own = decl
+        .when
+        .iter()
+        .flat_map(|typed| &typed.matcher.paths)
+        .flat_map(PathPattern::params);
+    let known: Vec<&str> = own.chain(captures(file)).collect();
+    for source in per.value.parts.iter().flatten() {
+        if let Source::Param(name) = source
+            && !known.contains(&&**name)
+        {
+            found
+                .error(per.span, format!("no path captures `{name}`"))
+                .help(format!(
+                    "write `{{{name}}}` in a path of `when` or of a route"
+                ))
+                .meant(nearest(name, known.iter().copied()));
+        }
+    }
+}
+
+fn limit(
+    decl: &LimitDecl,
+    file: &File,
+    routes: &Routes,
+    found: &mut Findings,
+) -> Option<(Limit, LimitWords)> {
+    let (amounts, sentences) = match decl.allow.as_ref()? {
+        Allow::Unlimited => (Vec::new(), vec!["unlimited".to_owned()]),
+        Allow::Rates(rates) => meters::amounts(decl, rates, file, routes, found)?
+            .into_iter()
+            .unzip(),
+    };
+    let per = &decl.per.as_ref()?.value;
+    let except = decl
+        .except
+        .iter()
+        .map(|typed| (0, exact(&typed.matcher, file.paths)));
+    let limit = Limit {
+        name: Arc::from(decl.name.value.as_str()),
+        except: Index::new(Width::Exact, except),
+        per: KeySpec {
+            parts: per.parts.clone(),
+            if_missing: decl.if_missing,
+            fallback: Source::Ip {
+                v4: 32,
+                v6: file.clients.ipv6_prefix,
+            },
+        },
+        per_words: Arc::from(per.words.as_str()),
+        amounts,
+        cost: Cost::ONE,
+        mode: decl.mode,
+        if_down: decl.if_down.unwrap_or(file.store_if_down),
+    };
+    let words = LimitWords {
+        when: words(&decl.when),
+        except: words(&decl.except),
+        amounts: sentences,
+    };
+    Some((limit, words))
+}

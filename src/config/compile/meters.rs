@@ -1,0 +1,258 @@
+//! Amounts, with the algorithm that holds them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::super::decode::At;
+use super::super::explain;
+use super::super::file::{Algorithm, File, LimitDecl, RateDecl};
+use super::super::report::{Findings, Span};
+use super::super::units::{self, Rate};
+use super::routes::{Routes, shortest_response};
+use crate::limit::Meter;
+use crate::limit::algorithm::{
+    Bucket, BucketSpec, FixedWindow, InvalidMeter, Refill, SlidingLog, SlidingWindow,
+};
+use crate::policy::Amount;
+use crate::time::Micros;
+
+/// How long a request waits in a queue at most, where nothing is said.
+const MAX_WAIT: Duration = Duration::from_secs(10);
+
+/// What holds for all amounts of a limit.
+pub(in crate::config) struct Plan {
+    pub(in crate::config) algorithm: Algorithm,
+    pub(in crate::config) refill: Refill,
+    /// Nobody waits: 0.
+    pub(in crate::config) queue: u64,
+    pub(in crate::config) max_wait: Duration,
+}
+
+/// Every amount of a limit, each with what it means in words.
+pub(super) fn amounts(
+    decl: &LimitDecl,
+    rates: &[At<RateDecl>],
+    file: &File,
+    routes: &Routes,
+    found: &mut Findings,
+) -> Option<Vec<(Amount, String)>> {
+    let plan = plan(decl, rates, file, routes, found)?;
+    let mut whole = check_windows(rates, found);
+    if plan.queue > 0 && rates.len() > 1 {
+        found
+            .error(decl.name.span, "a limit with a queue has one amount")
+            .help("make two limits of it");
+        whole = false;
+    }
+    let mut amounts = Vec::new();
+    for rate in rates {
+        match meter(&plan, rate.value) {
+            Ok(meter) => amounts.push(amount(&plan, decl, rate.value, rates.len(), meter)),
+            Err(InvalidMeter(why)) => {
+                found.error(rate.span, why);
+                whole = false;
+            }
+        }
+    }
+    whole.then_some(amounts)
+}
+
+/// The algorithm, and what belongs to it.
+fn plan(
+    decl: &LimitDecl,
+    rates: &[At<RateDecl>],
+    file: &File,
+    routes: &Routes,
+    found: &mut Findings,
+) -> Option<Plan> {
+    let burst = rates.iter().find(|rate| rate.value.burst.is_some());
+    let implied = if burst.is_some() {
+        Algorithm::TokenBucket
+    } else {
+        Algorithm::SlidingWindow
+    };
+    let algorithm = decl.algorithm.as_ref().map_or(implied, |at| at.value);
+    let word = algorithm.word();
+    let mut whole = true;
+    let mut misplaced = |span: Span, field: &str, owners: &str| {
+        let problem = found.error(
+            span,
+            format!("`{field}` belongs to {owners}, and this is a {word}"),
+        );
+        problem.help(format!(
+            "write `algorithm: {}`, or remove `{field}`",
+            owners.split(' ').next().unwrap_or_default()
+        ));
+        whole = false;
+    };
+    let bucket = matches!(algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket);
+    if let Some(rate) = burst.filter(|_| !bucket) {
+        misplaced(rate.span, "burst", "token_bucket and leaky_bucket");
+    }
+    if let Some(refill) = decl
+        .refill
+        .as_ref()
+        .filter(|_| algorithm != Algorithm::TokenBucket)
+    {
+        misplaced(refill.span, "refill", "token_bucket");
+    }
+    if let Some(queue) = decl
+        .queue
+        .as_ref()
+        .filter(|_| algorithm != Algorithm::LeakyBucket)
+    {
+        misplaced(queue.span, "queue", "leaky_bucket");
+    } else if let Some(wait) = decl
+        .max_wait
+        .as_ref()
+        .filter(|_| algorithm != Algorithm::LeakyBucket)
+    {
+        misplaced(wait.span, "max_wait", "leaky_bucket");
+    }
+    let queue = decl.queue.as_ref().map_or(0, |queue| queue.value);
+    let max_wait = max_wait(decl, queue, file, routes, found);
+    let refill = decl
+        .refill
+        .as_ref()
+        .map_or(Refill::Continuous, |refill| refill.value);
+    whole.then_some(Plan {
+        algorithm,
+        refill,
+        queue,
+        max_wait,
+    })
+}
+
+fn max_wait(
+    decl: &LimitDecl,
+    queue: u64,
+    file: &File,
+    routes: &Routes,
+    found: &mut Findings,
+) -> Duration {
+    let response = shortest_response(file, routes);
+    let bound = response
+        .as_ref()
+        .map_or(MAX_WAIT, |response| response.value);
+    let Some(given) = &decl.max_wait else {
+        return MAX_WAIT.min(bound);
+    };
+    if queue == 0 && decl.queue.is_none() {
+        found
+            .error(given.span, "nobody waits without a `queue`")
+            .help("add `queue: 10`, or remove `max_wait`");
+    }
+    if let Some(response) = response.filter(|response| given.value > response.value) {
+        found
+            .error(
+                given.span,
+                "this is longer than a route waits for its answer",
+            )
+            .also(
+                response.span,
+                format!(
+                    "the shortest response timeout is {}",
+                    units::short(response.value)
+                ),
+            );
+    }
+    given.value
+}
+
+/// Two amounts of the same window would share one counter.
+fn check_windows(rates: &[At<RateDecl>], found: &mut Findings) -> bool {
+    let mut whole = true;
+    for (index, rate) in rates.iter().enumerate() {
+        let first = rates
+            .iter()
+            .take(index)
+            .find(|other| other.value.window == rate.value.window);
+        if let Some(first) = first {
+            found
+                .error(rate.span, "two amounts of one limit have the same window")
+                .also(first.span, "first here")
+                .help("the smaller one holds: remove the other");
+            whole = false;
+        }
+    }
+    whole
+}
+
+fn meter(plan: &Plan, rate: RateDecl) -> Result<Meter, InvalidMeter> {
+    let window = Micros::from(rate.window);
+    Ok(match plan.algorithm {
+        Algorithm::SlidingWindow => Meter::SlidingWindow(SlidingWindow::new(rate.amount, window)?),
+        Algorithm::SlidingLog => Meter::SlidingLog(SlidingLog::new(rate.amount, window)?),
+        Algorithm::FixedWindow => Meter::FixedWindow(FixedWindow::new(rate.amount, window)?),
+        Algorithm::TokenBucket | Algorithm::LeakyBucket => {
+            Meter::Bucket(Bucket::new(BucketSpec {
+                amount: rate.amount,
+                window,
+                burst: burst(plan, rate),
+                queue: plan.queue,
+                max_wait: Micros::from(plan.max_wait),
+                refill: plan.refill,
+            })?)
+        }
+    })
+}
+
+/// The size of the bucket: what is said, else the amount, and 1 where there is a queue.
+fn burst(plan: &Plan, rate: RateDecl) -> u64 {
+    rate.burst
+        .unwrap_or(if plan.queue > 0 { 1 } else { rate.amount })
+}
+
+fn amount(
+    plan: &Plan,
+    decl: &LimitDecl,
+    rate: RateDecl,
+    count: usize,
+    meter: Meter,
+) -> (Amount, String) {
+    let name = decl.name.value.as_str();
+    let shown_as = match count {
+        1 => name.to_owned(),
+        _ => format!("{name}-{}", units::short(rate.window)),
+    };
+    let bucket = matches!(
+        plan.algorithm,
+        Algorithm::TokenBucket | Algorithm::LeakyBucket
+    );
+    let burst = bucket
+        .then(|| burst(plan, rate))
+        .filter(|burst| *burst != rate.amount);
+    let rate_words = Rate::words(rate.amount, rate.window);
+    let words = match burst {
+        Some(burst) => format!("{rate_words} ({burst} at once)"),
+        None => rate_words,
+    };
+    let sentence = explain::sentence(plan, rate, burst);
+    let amount = Amount {
+        meter,
+        local: meter,
+        code: Arc::from(code(plan, rate.window)),
+        shown_as: Arc::from(shown_as),
+        quota: rate.amount,
+        window: Duration::from_secs(Micros::from(rate.window).ceil_seconds().max(1)),
+        burst,
+        words: Arc::from(words),
+    };
+    (amount, sentence)
+}
+
+/// Algorithm and window, as they stand in a key: a change of either starts a fresh count.
+fn code(plan: &Plan, window: Duration) -> String {
+    let algorithm = match (plan.algorithm, plan.refill) {
+        (Algorithm::SlidingWindow, _) => "sw",
+        (Algorithm::SlidingLog, _) => "sl",
+        (Algorithm::FixedWindow, _) => "fw",
+        (Algorithm::TokenBucket, Refill::Interval) => "ti",
+        (Algorithm::TokenBucket, Refill::Continuous) => "tb",
+        (Algorithm::LeakyBucket, _) => "lb",
+    };
+    match window.subsec_nanos() {
+        0 => format!("{algorithm}{}s", window.as_secs()),
+        _ => format!("{algorithm}{}ms", window.as_millis()),
+    }
+}

@@ -1,0 +1,230 @@
+//! What a file means, in plain words: for `sluice check`.
+
+use std::fmt::Write as _;
+
+use super::compile::Plan;
+use super::file::{Algorithm, RateDecl};
+use super::units::{Rate, in_words, short};
+use crate::limit::algorithm::Refill;
+use crate::limit::key::IfMissing;
+use crate::policy::{HostRule, IfDown, Limit, Mode, Policy, RedisAddress, StoreSpec};
+
+/// What a policy no longer knows: how its matchers were written.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(super) struct Meaning {
+    /// What each route matches.
+    pub(super) routes: Vec<String>,
+    /// What is never limited; empty: nothing.
+    pub(super) skip: String,
+    pub(super) limits: Vec<LimitWords>,
+}
+
+/// The words of one limit.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub(super) struct LimitWords {
+    /// Empty: every request.
+    pub(super) when: String,
+    /// Empty: none.
+    pub(super) except: String,
+    /// A sentence for each amount.
+    pub(super) amounts: Vec<String>,
+}
+
+/// One amount: "100 per minute, burst 20: at most 20 at once, then one every 600 ms".
+pub(super) fn sentence(plan: &Plan, rate: RateDecl, burst: Option<u64>) -> String {
+    let words = Rate::words(rate.amount, rate.window);
+    let window = short(rate.window);
+    let micros = u64::try_from(rate.window.as_micros()).unwrap_or(u64::MAX);
+    let every = in_words(micros / rate.amount.max(1));
+    let once = burst.unwrap_or(rate.amount);
+    let said = burst.map_or_else(|| words.clone(), |burst| format!("{words}, burst {burst}"));
+    match plan.algorithm {
+        Algorithm::SlidingWindow => {
+            format!("{words}: never more than {} in any {window}", rate.amount)
+        }
+        Algorithm::SlidingLog => {
+            format!(
+                "{words}: never more than {} in any {window}, remembering each request",
+                rate.amount
+            )
+        }
+        Algorithm::FixedWindow => format!(
+            "{words}: {} from a key's first request to the end of its {window}, so up to {} around that end",
+            rate.amount,
+            rate.amount.saturating_mul(2)
+        ),
+        Algorithm::TokenBucket if plan.refill == Refill::Interval => {
+            format!(
+                "{said}: at most {once} at once, then {} more at the end of each {window}",
+                rate.amount
+            )
+        }
+        Algorithm::LeakyBucket if plan.queue > 0 => format!(
+            "{said}: at most {once} at once, then one every {every}; up to {} wait their turn, each at most {}",
+            plan.queue,
+            short(plan.max_wait)
+        ),
+        Algorithm::TokenBucket | Algorithm::LeakyBucket => {
+            format!("{said}: at most {once} at once, then one every {every}")
+        }
+    }
+}
+
+/// The whole file.
+pub(super) fn explain(policy: &Policy, meaning: &Meaning) -> String {
+    let mut out = String::new();
+    let listen: Vec<String> = policy.listen.iter().map(ToString::to_string).collect();
+    line(
+        &mut out,
+        &format!(
+            "listens on {}; operators on {}",
+            listen.join(", "),
+            policy.admin
+        ),
+    );
+    line(&mut out, &store(&policy.store));
+    if policy.clients.trusted.is_empty() {
+        line(
+            &mut out,
+            "a client is the other end of the connection; no proxy is trusted to name it",
+        );
+    } else {
+        let trusted: Vec<String> = policy
+            .clients
+            .trusted
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        line(
+            &mut out,
+            &format!(
+                "a client is whom a proxy in {} names, else the other end",
+                trusted.join(", ")
+            ),
+        );
+    }
+    line(
+        &mut out,
+        &format!("an IPv6 client is its /{}", policy.clients.ipv6_prefix),
+    );
+    routes(&mut out, policy, meaning);
+    if !meaning.skip.is_empty() {
+        line(&mut out, &format!("never limited: {}", meaning.skip));
+    }
+    line(&mut out, "");
+    line(&mut out, &limits_heading(policy));
+    for (limit, words) in policy.limits.iter().zip(&meaning.limits) {
+        describe(&mut out, limit, words, policy);
+    }
+    out
+}
+
+fn routes(out: &mut String, policy: &Policy, meaning: &Meaning) {
+    line(out, "");
+    line(out, "routes, of which the first match wins:");
+    for (route, words) in policy.routes.iter().zip(&meaning.routes) {
+        if let Some(upstream) = policy.upstreams.get(route.upstream) {
+            let servers: Vec<String> = upstream
+                .servers
+                .iter()
+                .map(|server| format!("{}:{}", server.host, server.port))
+                .collect();
+            let host = match &upstream.host {
+                HostRule::Keep => String::new(),
+                HostRule::Upstream => ", as its own host".to_owned(),
+                HostRule::Fixed(host) => format!(", as host {host}"),
+            };
+            line(
+                out,
+                &format!(
+                    "  {words} -> {} ({}{host})",
+                    upstream.name,
+                    servers.join(", ")
+                ),
+            );
+        }
+    }
+}
+
+fn limits_heading(policy: &Policy) -> String {
+    match (policy.limits.is_empty(), policy.mode) {
+        (true, _) => "no limits: every request passes".to_owned(),
+        (false, Mode::Enforce) => {
+            "limits, all of which hold for a request that matches:".to_owned()
+        }
+        (false, Mode::Shadow) => {
+            "limits, all in shadow: they count and report, and reject nothing:".to_owned()
+        }
+    }
+}
+
+fn describe(out: &mut String, limit: &Limit, words: &LimitWords, policy: &Policy) {
+    let when = if words.when.is_empty() {
+        "every request"
+    } else {
+        &words.when
+    };
+    let except = if words.except.is_empty() {
+        String::new()
+    } else {
+        format!(", except {}", words.except)
+    };
+    let shadow = match limit.mode {
+        Mode::Enforce => "",
+        Mode::Shadow => " (shadow: never rejects)",
+    };
+    line(
+        out,
+        &format!(
+            "  {}{shadow}: {when}{except}, per {}",
+            limit.name, limit.per_words
+        ),
+    );
+    for sentence in &words.amounts {
+        line(out, &format!("    {sentence}"));
+    }
+    let missing = match limit.per.if_missing {
+        IfMissing::Ip => None,
+        IfMissing::Skip => Some("a request without the key is not limited"),
+        IfMissing::Share => Some("requests without the key share one counter"),
+        IfMissing::Reject => Some("a request without the key is answered 400"),
+    };
+    if let Some(missing) = missing {
+        line(out, &format!("    {missing}"));
+    }
+    if matches!(policy.store, StoreSpec::Redis(_)) {
+        line(
+            out,
+            match limit.if_down {
+                IfDown::Allow => "    while the store is away: lets pass",
+                IfDown::Deny => "    while the store is away: answers 503",
+                IfDown::Local => "    while the store is away: counts in each gateway on its own",
+            },
+        );
+    }
+}
+
+fn store(store: &StoreSpec) -> String {
+    match store {
+        StoreSpec::Memory { max_keys } => {
+            format!("counts in this process, at most {max_keys} keys")
+        }
+        StoreSpec::Redis(redis) => {
+            let at = match &redis.address {
+                RedisAddress::Tcp { host, port } => format!("{host}:{port}"),
+                RedisAddress::Unix(path) => path.display().to_string(),
+            };
+            format!(
+                "counts in Redis at {at}, database {}, keys {}:..., waiting at most {}",
+                redis.database,
+                redis.prefix,
+                short(redis.deadline)
+            )
+        }
+    }
+}
+
+fn line(out: &mut String, text: &str) {
+    // Writing to a string cannot fail.
+    let _written = writeln!(out, "{text}");
+}

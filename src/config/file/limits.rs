@@ -1,0 +1,362 @@
+//! `limits` and `defaults`.
+
+use std::time::Duration;
+
+use super::super::decode::{self, At, Fields, Shape, Zero};
+use super::super::key::{self, Per};
+use super::super::matcher::{self, Place, Typed};
+use super::super::node::{Kind, Node};
+use super::super::report::Findings;
+use super::super::units::{self, Rate};
+use crate::limit::algorithm::Refill;
+use crate::limit::key::IfMissing;
+use crate::policy::{IfDown, Mode};
+
+/// A limit, as it was typed, with what `defaults` says where it says nothing.
+#[derive(Debug)]
+pub(in crate::config) struct LimitDecl {
+    pub(in crate::config) name: At<String>,
+    /// Empty: every request.
+    pub(in crate::config) when: Vec<Typed>,
+    /// `except` and `skip`.
+    pub(in crate::config) except: Vec<Typed>,
+    /// None: it was wrong, and noted.
+    pub(in crate::config) per: Option<At<Per>>,
+    /// None: it was wrong, and noted.
+    pub(in crate::config) allow: Option<Allow>,
+    pub(in crate::config) algorithm: Option<At<Algorithm>>,
+    pub(in crate::config) queue: Option<At<u64>>,
+    pub(in crate::config) max_wait: Option<At<Duration>>,
+    pub(in crate::config) refill: Option<At<Refill>>,
+    pub(in crate::config) if_missing: IfMissing,
+    pub(in crate::config) mode: Mode,
+    /// None: what the store says.
+    pub(in crate::config) if_down: Option<IfDown>,
+}
+
+/// What a limit allows.
+#[derive(Clone, Debug)]
+pub(in crate::config) enum Allow {
+    Unlimited,
+    /// All of them hold; at least one.
+    Rates(Vec<At<RateDecl>>),
+}
+
+/// One amount.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::config) struct RateDecl {
+    pub(in crate::config) amount: u64,
+    pub(in crate::config) window: Duration,
+    pub(in crate::config) burst: Option<u64>,
+}
+
+/// The word of `algorithm`.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::config) enum Algorithm {
+    SlidingWindow,
+    SlidingLog,
+    FixedWindow,
+    TokenBucket,
+    LeakyBucket,
+}
+
+impl Algorithm {
+    const WORDS: [(&'static str, Self); 6] = [
+        ("sliding_window", Self::SlidingWindow),
+        ("sliding_log", Self::SlidingLog),
+        ("fixed_window", Self::FixedWindow),
+        ("token_bucket", Self::TokenBucket),
+        ("gcra", Self::TokenBucket),
+        ("leaky_bucket", Self::LeakyBucket),
+    ];
+
+    /// Its name.
+    pub(in crate::config) fn word(self) -> &'static str {
+        Self::WORDS
+            .iter()
+            .find(|(_, one)| *one == self)
+            .map_or("", |(word, _)| word)
+    }
+}
+
+const LIMIT: Shape = Shape {
+    what: "a limit",
+    known: &[
+        "when",
+        "except",
+        "skip",
+        "per",
+        "allow",
+        "algorithm",
+        "queue",
+        "max_wait",
+        "refill",
+        "if_missing",
+        "mode",
+        "if_down",
+    ],
+    later: &[
+        "count",
+        "cost",
+        "overrides",
+        "plans",
+        "candidate",
+        "then",
+        "preflight",
+        "slice",
+        "priority",
+        "reply",
+        "show",
+    ],
+};
+const DEFAULTS: Shape = Shape {
+    what: "`defaults`",
+    known: &[
+        "when",
+        "except",
+        "skip",
+        "per",
+        "algorithm",
+        "queue",
+        "max_wait",
+        "refill",
+        "if_missing",
+        "mode",
+        "if_down",
+    ],
+    later: LIMIT.later,
+};
+const LONG: Shape = Shape {
+    what: "an amount",
+    known: &["requests", "window", "burst"],
+    later: &[],
+};
+
+/// A limit's own fields over the defaults.
+struct Both<'n> {
+    own: Fields<'n>,
+    defaults: Fields<'n>,
+}
+
+impl<'n> Both<'n> {
+    fn get(&self, name: &str) -> Option<&'n Node> {
+        self.own.get(name).or_else(|| self.defaults.get(name))
+    }
+}
+
+/// Every limit of the file.
+pub(super) fn read(top: &Fields<'_>, ipv6_prefix: u8, found: &mut Findings) -> Vec<LimitDecl> {
+    let none = Fields::none(top.span);
+    let defaults = top
+        .get("defaults")
+        .and_then(|node| Fields::open(node, &DEFAULTS, found));
+    let defaults = defaults.unwrap_or(none);
+    // So that what is wrong in `defaults` is said even where every limit has its own.
+    fields(
+        &Both {
+            own: none,
+            defaults,
+        },
+        ipv6_prefix,
+        found,
+    );
+    let Some(node) = top.get("limits") else {
+        let title = "there are no limits: every request passes";
+        let problem = match top.entry("limits") {
+            Some((key, _)) => found.warn(key.span, title),
+            None => found.warn_overall(title),
+        };
+        problem.help(SHORTEST);
+        return Vec::new();
+    };
+    let Kind::Mapping(entries) = &node.kind else {
+        found
+            .error(node.span, "`limits` is a mapping of names to limits")
+            .help(SHORTEST);
+        return Vec::new();
+    };
+    let named = entries.iter().filter_map(|(name, body)| {
+        let text = decode::text(name, "the name of a limit", found)?;
+        let name = At {
+            value: text.to_owned(),
+            span: name.span,
+        };
+        if body.is_empty() {
+            found
+                .error(name.span, "this limit says nothing")
+                .help("it needs `per` and `allow`");
+            return None;
+        }
+        let own = Fields::open(body, &LIMIT, found)?;
+        Some(limit(name, &Both { own, defaults }, ipv6_prefix, found))
+    });
+    named.collect()
+}
+
+const SHORTEST: &str = "the shortest is `limits: {per-ip: {per: ip, allow: 100 per minute}}`";
+
+fn limit(name: At<String>, both: &Both<'_>, ipv6_prefix: u8, found: &mut Findings) -> LimitDecl {
+    let mut decl = fields(both, ipv6_prefix, found);
+    if both.get("per").is_none() {
+        found
+            .error(name.span, "this limit needs `per`: whose counter is it?")
+            .help(
+                "as `per: ip`, `per: header X-User-Id`, or `per: everyone` for one counter for all",
+            );
+    }
+    match both.own.get("allow") {
+        Some(node) => decl.allow = allow(node, found),
+        None if both.own.entry("plans").is_some() => {}
+        None => {
+            found
+                .error(name.span, "this limit needs `allow`: how much?")
+                .help("as `allow: 100 per minute`");
+        }
+    }
+    LimitDecl { name, ..decl }
+}
+
+/// Everything of a limit but its name and amounts.
+fn fields(both: &Both<'_>, ipv6_prefix: u8, found: &mut Findings) -> LimitDecl {
+    let mut except = Vec::new();
+    for name in ["except", "skip"] {
+        except.extend(
+            both.get(name)
+                .map(|node| matcher::list(node, Place::Elsewhere, found))
+                .unwrap_or_default(),
+        );
+    }
+    let refills = [
+        ("continuous", Refill::Continuous),
+        ("interval", Refill::Interval),
+    ];
+    let missing = [
+        ("ip", IfMissing::Ip),
+        ("skip", IfMissing::Skip),
+        ("share", IfMissing::Share),
+        ("reject", IfMissing::Reject),
+    ];
+    LimitDecl {
+        name: At {
+            value: String::new(),
+            span: both.own.span,
+        },
+        when: both
+            .get("when")
+            .map(|node| matcher::list(node, Place::Elsewhere, found))
+            .unwrap_or_default(),
+        except,
+        per: both
+            .get("per")
+            .and_then(|node| key::per(node, ipv6_prefix, found)),
+        allow: None,
+        algorithm: both
+            .get("algorithm")
+            .and_then(|node| decode::word(node, "an algorithm", &Algorithm::WORDS, &[], found)),
+        queue: both
+            .get("queue")
+            .and_then(|node| decode::number(node, "`queue`", 0, 1_000_000, found)),
+        max_wait: both
+            .get("max_wait")
+            .and_then(|node| decode::duration(node, "`max_wait`", Zero::Refused, found)),
+        refill: both
+            .get("refill")
+            .and_then(|node| decode::word(node, "a refill", &refills, &[], found)),
+        if_missing: both
+            .get("if_missing")
+            .and_then(|node| decode::word(node, "a rule for missing keys", &missing, &[], found))
+            .map(|at| at.value)
+            .unwrap_or_default(),
+        mode: both
+            .get("mode")
+            .and_then(|node| super::mode(node, found))
+            .unwrap_or_default(),
+        if_down: both.get("if_down").and_then(|node| if_down(node, found)),
+    }
+}
+
+/// `allow`, `deny` or `local`.
+pub(super) fn if_down(node: &Node, found: &mut Findings) -> Option<IfDown> {
+    let words = [
+        ("allow", IfDown::Allow),
+        ("deny", IfDown::Deny),
+        ("local", IfDown::Local),
+    ];
+    decode::word(node, "a rule for a store that is away", &words, &[], found).map(|at| at.value)
+}
+
+fn allow(node: &Node, found: &mut Findings) -> Option<Allow> {
+    let items = decode::one_or_many(node);
+    if items.is_empty() {
+        found
+            .error(node.span, "an empty list allows nothing")
+            .help("as `allow: 100 per minute`");
+        return None;
+    }
+    let mut rates = Vec::new();
+    let mut whole = true;
+    for item in items {
+        match amount(item, found) {
+            Some(Rate::Per {
+                amount,
+                window,
+                burst,
+            }) => {
+                rates.push(At {
+                    value: RateDecl {
+                        amount,
+                        window,
+                        burst,
+                    },
+                    span: item.span,
+                });
+            }
+            Some(Rate::Unlimited) if items.len() == 1 => return Some(Allow::Unlimited),
+            Some(Rate::Unlimited) => {
+                found
+                    .error(item.span, "`unlimited` stands alone")
+                    .help("remove it: the other amounts hold");
+                whole = false;
+            }
+            None => whole = false,
+        }
+    }
+    whole.then_some(Allow::Rates(rates))
+}
+
+fn amount(node: &Node, found: &mut Findings) -> Option<Rate> {
+    if !matches!(node.kind, Kind::Mapping(_)) {
+        return decode::parsed(node, "an amount", units::rate, found).map(|rate| rate.value);
+    }
+    let fields = Fields::open(node, &LONG, found)?;
+    let count = |name: &str, what: &str, found: &mut Findings| {
+        let node = fields.get(name)?;
+        let number = decode::number(node, what, 0, u64::MAX, found)?;
+        found
+            .take(
+                node.span,
+                units::at_least_one(&number.value.to_string(), what),
+            )
+            .map(|value| At { value, ..number })
+    };
+    let requests = count("requests", "an amount", found);
+    let burst = count("burst", "a burst", found);
+    let window = fields
+        .get("window")
+        .and_then(|node| decode::duration(node, "a window", Zero::Refused, found));
+    for name in ["requests", "window"] {
+        if fields.get(name).is_none() {
+            found
+                .error(node.span, format!("an amount needs `{name}`"))
+                .help("as `{requests: 100, window: 1m}`");
+        }
+    }
+    if fields.get("burst").is_some() && burst.is_none() {
+        return None;
+    }
+    Some(Rate::Per {
+        amount: requests?.value,
+        window: window?.value,
+        burst: burst.map(|burst| burst.value),
+    })
+}

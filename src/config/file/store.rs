@@ -1,0 +1,188 @@
+//! `store`: this process's memory, or one Redis.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::super::decode::{self, Fields, Shape, Zero};
+use super::super::node::{Kind, Node};
+use super::super::report::Findings;
+use super::super::units::{self, RedisUrl, Wrong};
+use super::limits::if_down;
+use crate::policy::{IfDown, RedisSpec, Secret, StoreSpec};
+
+const MAX_KEYS: usize = 1_000_000;
+const LONGEST_DEADLINE: Duration = Duration::from_secs(10);
+const STORE: Shape = Shape {
+    what: "`store`",
+    known: &[
+        "redis", "memory", "username", "password", "prefix", "deadline", "if_down",
+    ],
+    later: &["cluster", "sentinel", "tls", "instances"],
+};
+const MEMORY: Shape = Shape {
+    what: "`memory`",
+    known: &["max_keys"],
+    later: &[],
+};
+
+/// The store of a file that names none.
+pub(super) fn default() -> (StoreSpec, IfDown) {
+    (StoreSpec::Memory { max_keys: MAX_KEYS }, IfDown::default())
+}
+
+/// The store, and what limits do without it unless they say otherwise.
+pub(super) fn read(node: &Node, found: &mut Findings) -> (StoreSpec, IfDown) {
+    match &node.kind {
+        Kind::Mapping(_) => mapping(node, found).unwrap_or_else(default),
+        Kind::Scalar { .. } | Kind::Sequence(_) if node.text() == Some("memory") => default(),
+        Kind::Scalar { .. } | Kind::Sequence(_) => (
+            url(node, found).map_or_else(|| default().0, StoreSpec::Redis),
+            IfDown::default(),
+        ),
+    }
+}
+
+fn url(node: &Node, found: &mut Findings) -> Option<RedisSpec> {
+    let text = decode::secret_text(node, "a store", found)?;
+    // Reports mask what stands before an `@`; where words end inside it, better the whole.
+    if text.contains('@') && text.contains(|c: char| c.is_whitespace() || c == '"') {
+        found.hide(node.span);
+    }
+    let result = units::redis(&text).map_err(|wrong| match text.as_str() {
+        word if !word.contains("://") => Wrong::new("this is not a store")
+            .help("it is `memory`, a URL as `redis://HOST:6379`, or a mapping")
+            .meant(super::super::nearest::nearest(word, ["memory"])),
+        _ => wrong,
+    });
+    let RedisUrl {
+        address,
+        username,
+        password,
+        database,
+    } = found.take(node.span, result)?;
+    Some(RedisSpec {
+        address,
+        username,
+        password: password.map(Secret::new),
+        database,
+        prefix: Arc::from("sluice"),
+        deadline: Duration::from_millis(25),
+        local_max_keys: MAX_KEYS,
+    })
+}
+
+fn mapping(node: &Node, found: &mut Findings) -> Option<(StoreSpec, IfDown)> {
+    let fields = Fields::open(node, &STORE, found)?;
+    let down = fields
+        .get("if_down")
+        .and_then(|node| if_down(node, found))
+        .unwrap_or_default();
+    let spec = match (fields.get("redis"), fields.entry("memory")) {
+        (Some(redis), memory) => {
+            if let Some((key, _)) = memory {
+                found
+                    .error(key.span, "there is one store: `redis` or `memory`")
+                    .also(redis.span, "the other");
+            }
+            StoreSpec::Redis(redis_of(&fields, redis, found)?)
+        }
+        (None, Some((_, memory))) => memory_of(&fields, memory, found),
+        (None, None) => {
+            let later = ["cluster", "sentinel"];
+            if !later.iter().any(|name| fields.entry(name).is_some()) {
+                found
+                    .error(node.span, "which store?")
+                    .help("it is `redis: URL` or `memory: {max_keys: 1000000}`");
+            }
+            return None;
+        }
+    };
+    Some((spec, down))
+}
+
+fn memory_of(fields: &Fields<'_>, memory: &Node, found: &mut Findings) -> StoreSpec {
+    for name in ["username", "password", "prefix", "deadline", "if_down"] {
+        if let Some((key, value)) = fields.entry(name) {
+            if matches!(name, "username" | "password") {
+                found.hide(value.span);
+            }
+            found
+                .error(key.span, format!("the memory store has no `{name}`"))
+                .help("it belongs to a Redis");
+        }
+    }
+    StoreSpec::Memory {
+        max_keys: max_keys(memory, found),
+    }
+}
+
+/// One Redis: its URL, and what the other fields say. All are read, even where the URL is wrong.
+fn redis_of(fields: &Fields<'_>, redis: &Node, found: &mut Findings) -> Option<RedisSpec> {
+    let spec = url(redis, found);
+    let username = fields
+        .get("username")
+        .and_then(|node| decode::secret(node, "the user", found));
+    let password = fields
+        .get("password")
+        .and_then(|node| decode::secret(node, "the password", found));
+    let prefix = fields
+        .get("prefix")
+        .and_then(|node| decode::parsed(node, "a prefix", prefix, found));
+    let deadline = fields
+        .get("deadline")
+        .and_then(|node| decode::duration(node, "a deadline", Zero::Refused, found));
+    if let Some(deadline) = deadline
+        .as_ref()
+        .filter(|given| given.value > LONGEST_DEADLINE)
+    {
+        found
+            .error(
+                deadline.span,
+                "a request cannot wait that long for the store",
+            )
+            .help("at most 10s");
+    }
+    let mut spec = spec?;
+    for (name, in_url) in [
+        ("username", spec.username.is_some()),
+        ("password", spec.password.is_some()),
+    ] {
+        if let Some((key, _)) = fields
+            .entry(name)
+            .filter(|(_, value)| in_url && !value.is_empty())
+        {
+            found
+                .error(key.span, format!("the {name} is in the URL already"))
+                .help("remove one of the two");
+        }
+    }
+    spec.username = username
+        .map(|name| name.expose().to_owned())
+        .or(spec.username);
+    spec.password = password.or(spec.password);
+    spec.prefix = prefix.map_or(spec.prefix, |prefix| prefix.value);
+    spec.deadline = deadline.map_or(spec.deadline, |deadline| deadline.value);
+    Some(spec)
+}
+
+fn max_keys(node: &Node, found: &mut Findings) -> usize {
+    if node.is_empty() {
+        return MAX_KEYS;
+    }
+    let given = Fields::open(node, &MEMORY, found)
+        .and_then(|fields| fields.get("max_keys"))
+        .and_then(|node| decode::number(node, "`max_keys`", 1, 1 << 40, found));
+    given
+        .and_then(|keys| usize::try_from(keys.value).ok())
+        .unwrap_or(MAX_KEYS)
+}
+
+/// The first part of every key: it must not decide the slot of a cluster, nor look like another part.
+fn prefix(text: &str) -> Result<Arc<str>, Wrong> {
+    let plausible = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | ':');
+    if text.is_empty() || text.len() > 64 || !text.chars().all(plausible) {
+        return Err(Wrong::new(format!("`{text}` is not a prefix"))
+            .help("at most 64 letters, digits, `-`, `_`, `.` and `:`"));
+    }
+    Ok(Arc::from(text))
+}

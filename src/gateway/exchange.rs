@@ -1,0 +1,195 @@
+//! One request from its head to the end of its answer, and what is recorded then.
+
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::time::{Duration, SystemTime};
+
+use hyper::header::HeaderValue;
+use hyper::http::request::Parts;
+use hyper::{Method, StatusCode};
+use smallvec::SmallVec;
+use tokio::time::Instant;
+
+use super::body::{Progress, UploadState};
+use super::in_force::InForce;
+use super::respond::{CLIENT_GONE, Rejection};
+use crate::limit::Retry;
+use crate::limiter::Shown;
+use crate::request::Client;
+use crate::telemetry::access::masked;
+use crate::telemetry::{AccessEntry, AccessSink, Decided};
+
+/// A request that is being answered. Recorded exactly once: at the end of the answer, or when it is dropped before.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    pub(super) now: Rc<InForce>,
+    pub(super) method: Method,
+    /// Names the request in every log.
+    pub(super) request_id: HeaderValue,
+    /// Index into `Policy::routes`.
+    pub(super) route: Option<usize>,
+    /// What the client is told about its limits.
+    pub(super) shown: Vec<Shown>,
+    began: Instant,
+    upload: Rc<Progress>,
+    /// The status of the answer, as records call it; [`CLIENT_GONE`] until there is one.
+    code: u16,
+    sent: u64,
+    line: Option<Box<Line>>,
+    ended: bool,
+}
+
+/// How an answer ended.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Ended {
+    /// All of it was handed to the connection.
+    Complete,
+    /// The upstream broke off.
+    Broken,
+    /// The client left.
+    Gone,
+}
+
+/// What only the access log needs.
+#[derive(Debug)]
+struct Line {
+    sink: AccessSink,
+    entry: AccessEntry,
+}
+
+impl Exchange {
+    pub(super) fn begin(now: Rc<InForce>, method: Method, upload: Rc<Progress>, request_id: HeaderValue) -> Self {
+        Self {
+            now,
+            method,
+            request_id,
+            route: None,
+            shown: Vec::new(),
+            began: Instant::now(),
+            upload,
+            code: CLIENT_GONE,
+            sent: 0,
+            line: None,
+            ended: false,
+        }
+    }
+
+    /// A line of the access log will be written.
+    pub(super) fn log(&mut self, sink: AccessSink, entry: AccessEntry) {
+        self.line = Some(Box::new(Line { sink, entry }));
+    }
+
+    /// What the line says, where there will be one.
+    pub(super) fn entry(&mut self) -> Option<&mut AccessEntry> {
+        self.line.as_mut().map(|line| &mut line.entry)
+    }
+
+    /// Who asks, and whom.
+    pub(super) fn identified(&mut self, client: &Client, host: &str) {
+        let Some(entry) = self.entry() else { return };
+        entry.client = client.address;
+        entry.host = host.to_owned();
+    }
+
+    /// Which route it takes.
+    pub(super) fn routed(&mut self, route: usize) {
+        self.route = Some(route);
+        let now = Rc::clone(&self.now);
+        if let (Some(entry), Some(route)) = (self.entry(), now.policy().routes.get(route)) {
+            entry.route = route.name.clone();
+        }
+    }
+
+    /// What its limits said.
+    pub(super) fn judged(&mut self, shown: Vec<Shown>, delay: Duration) {
+        self.shown = shown;
+        let (now, shown) = (&self.now, &self.shown);
+        let Some(Line { entry, .. }) = self.line.as_deref_mut() else { return };
+        let passed = if delay.is_zero() { Decided::Allowed } else { Decided::Delayed };
+        let limits = shown.iter().filter_map(|shown| {
+            let decided = match shown.rejected {
+                Some(Retry::Never) => Decided::Never,
+                Some(_) => Decided::Rejected,
+                None => passed,
+            };
+            Some((now.policy().limits.get(shown.limit)?.name.clone(), decided))
+        });
+        entry.limits = limits.collect::<SmallVec<_>>();
+        entry.delay = delay;
+        entry.decision = if shown.is_empty() { Decided::Skipped } else { passed };
+    }
+
+    /// The gateway answers by itself.
+    pub(super) fn rejected(&mut self, rejection: &Rejection) {
+        self.code = rejection.code();
+        if let Some(entry) = self.entry() {
+            entry.reason = Some(rejection.reason());
+            entry.decision = rejection.decided().unwrap_or(entry.decision);
+        }
+    }
+
+    /// The upstream answers.
+    pub(super) fn answered(&mut self, status: StatusCode) {
+        self.code = status.as_u16();
+    }
+
+    /// A piece of the answer was handed to the connection.
+    pub(super) fn sent(&mut self, bytes: usize) {
+        self.sent = self.sent.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
+    }
+
+    /// The end; what follows the first is ignored.
+    pub(super) fn end(&mut self, how: Ended) {
+        if std::mem::replace(&mut self.ended, true) {
+            return;
+        }
+        let took = self.began.elapsed();
+        let gone = how == Ended::Gone || self.upload.state() == UploadState::Gone;
+        self.now.instruments.route(self.route).ended(&self.method, self.code, took);
+        let Some(line) = self.line.take() else { return };
+        let Line { sink, mut entry } = *line;
+        entry.status = if gone { CLIENT_GONE } else { self.code };
+        entry.duration = took;
+        entry.bytes_in = self.upload.bytes();
+        entry.bytes_out = self.sent;
+        entry.reason = match how {
+            _ if gone => Some("client_gone"),
+            Ended::Broken => Some("upstream_broke_off"),
+            Ended::Complete | Ended::Gone => entry.reason,
+        };
+        let share = self.now.policy().access_log.as_ref().map_or(0, |log| log.sample_allowed);
+        if sink.wants(entry.decision, share) {
+            sink.write(entry);
+        }
+    }
+}
+
+impl Drop for Exchange {
+    fn drop(&mut self) {
+        self.end(Ended::Gone);
+    }
+}
+
+/// An entry with what is known when the head arrives.
+pub(super) fn entry(peer: SocketAddr, head: &Parts, masked_names: &[String], request_id: &HeaderValue) -> AccessEntry {
+    AccessEntry {
+        time: SystemTime::now(),
+        request_id: String::from_utf8_lossy(request_id.as_bytes()).into_owned(),
+        client: peer.ip(),
+        peer,
+        method: head.method.clone(),
+        host: String::new(),
+        path: masked(head.uri.path(), head.uri.query(), masked_names),
+        route: "none".into(),
+        status: 0,
+        decision: Decided::Skipped,
+        limits: SmallVec::new(),
+        upstream: None,
+        duration: Duration::ZERO,
+        upstream_took: None,
+        delay: Duration::ZERO,
+        bytes_in: 0,
+        bytes_out: 0,
+        reason: None,
+    }
+}

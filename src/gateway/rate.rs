@@ -1,0 +1,132 @@
+//! `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers-11): what a client is told about its limits.
+
+use hyper::HeaderMap;
+use hyper::header::{HeaderName, HeaderValue};
+use sfv::{FieldType as _, List, ListEntry, Parser};
+
+use crate::limit::{Meter, Retry};
+use crate::limiter::Shown;
+use crate::policy::{Amount, Policy};
+use crate::time::Micros;
+
+const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+const STATE: HeaderName = HeaderName::from_static("ratelimit");
+/// The largest integer of a structured field (RFC 9651 section 3.3.1).
+const LARGEST: u64 = 999_999_999_999_999;
+
+/// The constant part of the fields, by index into `Policy::limits` and `Limit::amounts`.
+#[derive(Debug)]
+pub(super) struct RateFields(Vec<Vec<Item>>);
+
+#[derive(Debug)]
+struct Item {
+    /// The item of `RateLimit-Policy`.
+    policy: String,
+    /// The name, as it opens the item of `RateLimit`.
+    name: String,
+    quota: u64,
+    window: u64,
+    pace: Pace,
+}
+
+/// How a client may understand `t`.
+#[derive(Debug)]
+enum Pace {
+    /// Until what was spent counts no more.
+    Window,
+    /// A bucket refills while it is spent: r / t must not promise more than q / w.
+    Bucket,
+}
+
+impl RateFields {
+    pub(super) fn compile(policy: &Policy) -> Self {
+        Self(policy.limits.iter().map(|limit| limit.amounts.iter().map(Item::compile).collect()).collect())
+    }
+
+    /// Adds both fields for what is shown, in one list with what the upstream said of its own limits.
+    pub(super) fn add(&self, headers: &mut HeaderMap, shown: &[Shown]) {
+        let items = || shown.iter().filter_map(|shown| Some((self.0.get(shown.limit)?.get(shown.amount)?, shown)));
+        let mut policy = String::new();
+        let mut state = String::new();
+        for (item, shown) in items() {
+            if !policy.is_empty() {
+                policy.push_str(", ");
+                state.push_str(", ");
+            }
+            policy.push_str(&item.policy);
+            item.state(shown, &mut state);
+        }
+        if policy.is_empty() {
+            return;
+        }
+        let taken = |name: &str| items().any(|(item, _)| item.name.trim_matches('"').eq_ignore_ascii_case(name));
+        join(headers, POLICY, policy, "q", taken);
+        join(headers, STATE, state, "r", taken);
+    }
+}
+
+impl Item {
+    fn compile(amount: &Amount) -> Self {
+        let name = format!("\"{}\"", amount.shown_as);
+        let quota = amount.quota.min(LARGEST);
+        let window = amount.window.as_secs().clamp(1, LARGEST);
+        let mut policy = format!("{name};q={quota};w={window}");
+        if let Some(burst) = amount.burst {
+            push(&mut policy, ";sluice-burst=", burst);
+        }
+        let pace = if matches!(amount.meter, Meter::Bucket(_)) { Pace::Bucket } else { Pace::Window };
+        Self { policy, name, quota, window, pace }
+    }
+
+    fn state(&self, shown: &Shown, out: &mut String) {
+        let left = shown.quota.remaining.min(LARGEST);
+        out.push_str(&self.name);
+        push(out, ";r=", left);
+        let reset = shown.quota.reset_after;
+        let seconds = match (shown.rejected, &self.pace) {
+            (Some(Retry::After(retry)), _) => retry.ceil_seconds().max(1),
+            (Some(Retry::Unknown), _) => return,
+            (_, Pace::Window) => reset.ceil_seconds(),
+            (_, Pace::Bucket) => reset.max(self.time_for(left)).ceil_seconds(),
+        };
+        push(out, ";t=", seconds);
+    }
+
+    /// How long the quota takes to yield `units`.
+    fn time_for(&self, units: u64) -> Micros {
+        let micros = u128::from(units) * u128::from(self.window) * 1_000_000;
+        let time = micros.div_ceil(u128::from(self.quota.max(1)));
+        Micros::new(u64::try_from(time).unwrap_or(u64::MAX))
+    }
+}
+
+fn push(out: &mut String, key: &str, value: u64) {
+    out.push_str(key);
+    out.push_str(&value.min(LARGEST).to_string());
+}
+
+/// One field line: ours first, then the upstream's items as far as they are well formed and under names of their own.
+fn join(headers: &mut HeaderMap, field: HeaderName, mut ours: String, required: &str, taken: impl Fn(&str) -> bool) {
+    for theirs in headers.get_all(&field) {
+        let Ok(list) = Parser::new(theirs).parse::<List>() else { continue };
+        let kept: List = list.into_iter().filter(|entry| is_sound(entry, required, &taken)).collect();
+        if let Some(text) = kept.serialize() {
+            ours.push_str(", ");
+            ours.push_str(&text);
+        }
+    }
+    if let Ok(value) = HeaderValue::try_from(ours) {
+        headers.insert(field, value);
+    }
+}
+
+fn is_sound(entry: &ListEntry, required: &str, taken: &impl Fn(&str) -> bool) -> bool {
+    let ListEntry::Item(item) = entry else { return false };
+    let name = item.bare_item.as_string().map(|name| name.as_str());
+    let name = name.or_else(|| item.bare_item.as_token().map(|name| name.as_str()));
+    let value = item.params.get(required).and_then(|value| value.as_integer());
+    name.is_some_and(|name| !taken(name)) && value.is_some_and(|value| i64::from(value) >= 0)
+}
+
+#[cfg(test)]
+mod tests;

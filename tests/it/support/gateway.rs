@@ -1,0 +1,167 @@
+//! The gateway as people run it: the binary, a file, signals.
+
+use std::collections::HashMap;
+use std::io::{BufRead, BufReader};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::{Response, eventually, get};
+
+/// A running `sluice run`, ended when dropped.
+#[derive(Debug)]
+pub struct Gateway {
+    child: Child,
+    pub address: SocketAddr,
+    pub admin: SocketAddr,
+    dir: tempfile::TempDir,
+    log: Arc<Mutex<String>>,
+    access: Arc<Mutex<Vec<String>>>,
+}
+
+/// What `/metrics` said: series with labels, as written, and their values.
+#[derive(Debug)]
+pub struct Metrics(HashMap<String, f64>);
+
+impl Metrics {
+    /// The value of a series, as `name{a="b"}`; 0 when it is not there.
+    pub fn value(&self, series: &str) -> f64 {
+        self.0.get(series).copied().unwrap_or(0.0)
+    }
+
+    /// The sum over the series of a metric that carry all of these labels, as `a="b"`.
+    pub fn sum(&self, name: &str, labels: &[&str]) -> f64 {
+        self.0
+            .iter()
+            .filter(|(series, _)| series.split('{').next() == Some(name) && labels.iter().all(|l| series.contains(l)))
+            .map(|(_, value)| value)
+            .sum()
+    }
+
+    pub fn series(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl Gateway {
+    /// Starts on free ports with `yaml` (which names neither `listen` nor `admin`) and waits until it is ready.
+    pub fn start(yaml: &str) -> Self {
+        Self::start_with(yaml, &[])
+    }
+
+    pub fn start_with(yaml: &str, environment: &[(&str, &str)]) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("gateway.yaml"), whole(yaml)).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sluice"));
+        command.args(["run", "-c"]).arg(dir.path().join("gateway.yaml"));
+        command.envs(environment.iter().copied());
+        Self::spawn(command, dir)
+    }
+
+    pub fn spawn(mut command: Command, dir: tempfile::TempDir) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let (log, access) = (Arc::<Mutex<String>>::default(), Arc::<Mutex<Vec<String>>>::default());
+        let (stdout, stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
+        let lines = Arc::clone(&access);
+        std::thread::spawn(move || BufReader::new(stdout).lines().map_while(Result::ok).for_each(|line| lines.lock().unwrap().push(line)));
+        let text = Arc::clone(&log);
+        std::thread::spawn(move || {
+            BufReader::new(stderr).lines().map_while(Result::ok).for_each(|line| {
+                let mut text = text.lock().unwrap();
+                text.push_str(&line);
+                text.push('\n');
+            });
+        });
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let mut gateway = Self { child, address: any, admin: any, dir, log, access };
+        eventually("the gateway says where it listens", Duration::from_secs(20), || {
+            assert!(gateway.child.try_wait().unwrap().is_none(), "the gateway ended:\n{}", gateway.log());
+            let log = gateway.log();
+            gateway.address = address_after(&log, "listen=")?;
+            gateway.admin = address_after(&log, "admin=")?;
+            (get(gateway.admin, "/readyz").status == 200).then_some(())
+        });
+        gateway
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// What it wrote to standard error.
+    pub fn log(&self) -> String {
+        self.log.lock().unwrap().clone()
+    }
+
+    /// The access log so far.
+    pub fn access(&self) -> Vec<String> {
+        self.access.lock().unwrap().clone()
+    }
+
+    pub fn file(&self) -> PathBuf {
+        self.dir.path().join("gateway.yaml")
+    }
+
+    pub fn get(&self, path: &str) -> Response {
+        get(self.address, path)
+    }
+
+    pub fn metrics(&self) -> Metrics {
+        let text = get(self.admin, "/metrics").text();
+        Metrics(
+            text.lines()
+                .filter(|line| !line.starts_with('#'))
+                .filter_map(|line| line.rsplit_once(' '))
+                .map(|(series, value)| (series.to_owned(), value.parse().unwrap()))
+                .collect(),
+        )
+    }
+
+    /// Replaces the file, signals, and waits until the gateway counts a reload; `result` is its label.
+    pub fn reload(&self, yaml: &str, result: &str) {
+        let series = format!("sluice_config_reloads_total{{result=\"{result}\"}}");
+        let before = self.metrics().value(&series);
+        let next = self.dir.path().join("next.yaml");
+        std::fs::write(&next, whole(yaml)).unwrap();
+        std::fs::rename(next, self.file()).unwrap();
+        self.signal("HUP");
+        eventually(&format!("a reload that is {result}"), Duration::from_secs(20), || {
+            (self.metrics().value(&series) > before).then_some(())
+        });
+    }
+
+    pub fn signal(&self, name: &str) {
+        signal(self.pid(), name);
+    }
+
+    /// Waits for the process to end.
+    pub fn ended(&mut self, within: Duration) -> ExitStatus {
+        eventually("the gateway ends", within, || self.child.try_wait().unwrap())
+    }
+}
+
+fn whole(yaml: &str) -> String {
+    format!("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\n{yaml}")
+}
+
+fn address_after(log: &str, mark: &str) -> Option<SocketAddr> {
+    log.split(mark).nth(1)?.split_whitespace().next()?.parse().ok()
+}
+
+/// Sends a signal to a process that the test started.
+pub fn signal(pid: u32, name: &str) {
+    let status = Command::new("sh").arg("-c").arg(format!("kill -{name} {pid}")).stderr(Stdio::null()).status();
+    assert!(status.is_ok(), "sh is there");
+}
+
+impl Drop for Gateway {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            eprintln!("the gateway's log:\n{}", self.log());
+        }
+    }
+}

@@ -1,0 +1,26 @@
+//! What the tests stand on: a real gateway process, a real `redis-server`, a scripted upstream, a client that sends bytes.
+
+mod client;
+mod gateway;
+mod redis;
+mod upstream;
+
+pub use client::{Client, Response, code, codes, get, parallel, raw, send};
+pub use gateway::{Gateway, Metrics, signal};
+pub use redis::RedisServer;
+pub use upstream::{Recorded, Upstream};
+
+use std::time::{Duration, Instant};
+
+/// Asks until `ask` answers, at most `within`; panics with `what` when it never does.
+pub fn eventually<T>(what: &str, within: Duration, mut ask: impl FnMut() -> Option<T>) -> T {
+    let begun = Instant::now();
+    loop {
+        if let Some(answer) = ask() {
+            return answer;
+        }
+        assert!(begun.elapsed() < within, "not within {within:?}: {what}");
+        // The wait between two questions to another process, not a wait for time to pass.
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
+}
