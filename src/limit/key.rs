@@ -2,13 +2,23 @@
 //!
 //! A key is `PREFIX:1:{TAG}:LIMIT:CODE:REST`, as `sluice:1:{ip=203.0.113.9}:per-ip:sw60s:`. `1` is the layout of the
 //! state, TAG the part that decides the slot in a cluster, CODE the algorithm and window, REST the other parts.
+//!
+//! A part is `WORD=VALUE` (nothing for `everyone`), or `-` where it is missing; parts stand in the order of `per` with commas between them, and
+//! `@` where the tag was unless that was first. A value is readable or a hash, and what is readable has none of these
+//! marks and never looks like a hash: so two requests have the same key only if they have the same parts.
 
-use std::borrow::Cow;
+mod derive;
+mod hash;
+mod read;
+#[cfg(test)]
+mod tests;
+
+pub use derive::{Derived, Found, Identity};
+pub use hash::KeyHasher;
+
 use std::sync::Arc;
 
-use hyper::header::HeaderName;
-
-use crate::request::Facts;
+use hyper::header::{AUTHORIZATION, HeaderName};
 
 /// The name of one counter, as it stands in Redis.
 #[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
@@ -21,10 +31,12 @@ impl Key {
         Self(text.into())
     }
 
-    /// The key of `identity` under the limit `limit`, for the algorithm and window `code`.
+    /// The key of `identity` under the limit `limit`, for the algorithm and window `code`. `prefix` has no braces, or it
+    /// would decide the slot.
     #[must_use]
     pub fn of(prefix: &str, identity: &Identity, limit: &str, code: &str) -> Self {
         let Identity { tag, rest, .. } = identity;
+        let tag = if tag.is_empty() { limit } else { tag };
         Self::new(format!("{prefix}:1:{{{tag}}}:{limit}:{code}:{rest}"))
     }
 
@@ -45,26 +57,74 @@ pub enum Source {
         /// Leading bits of an IPv6 address that count, 0 to 128.
         v6: u8,
     },
-    /// `header NAME`.
+    /// `header NAME`: the bytes of its one line. Of `Authorization` the scheme counts in lower case, blanks around it do
+    /// not count, and of Basic only the user name does.
     Header(HeaderName),
     /// `trusted header NAME`: missing unless the peer is a trusted proxy.
     TrustedHeader(HeaderName),
-    /// `cookie NAME`.
+    /// `cookie NAME` (RFC 6265): its value without quotes, percent-decoded once, as lenient servers read it.
     Cookie(Box<str>),
-    /// `query NAME`.
+    /// `query NAME`: its value, decoded once.
     Query(Box<str>),
-    /// `param NAME`: captured by the limit's `when`, else by the route.
+    /// `param NAME`: captured by the limit's `when`, else by the route; folded as the wide reading of a path.
     Param(Box<str>),
     /// `path`, in its wide reading.
     Path,
     /// `method`; unknown ones are `other`.
     Method,
-    /// `host`.
+    /// `host`, without its port.
     Host,
     /// `route`: the name of the route.
     Route,
     /// `everyone`: one counter for all.
     Everyone,
+}
+
+impl Source {
+    /// Its place in the choice of the tag: the narrowest identity first, so that the limits of one client share a slot.
+    fn rank(&self) -> u8 {
+        match self {
+            Self::Ip { .. } => 0,
+            Self::Header(name) if *name == AUTHORIZATION => 1,
+            Self::Header(_) | Self::TrustedHeader(_) => 2,
+            Self::Cookie(_) => 3,
+            Self::Query(_) => 4,
+            Self::Param(_) => 6,
+            Self::Host => 7,
+            Self::Path => 8,
+            Self::Method => 9,
+            Self::Route => 10,
+            Self::Everyone => 11,
+        }
+    }
+
+    /// For people.
+    fn words(&self) -> String {
+        match self {
+            Self::Ip { v4: 32, .. } => "client address".to_owned(),
+            Self::Ip { v4, .. } => format!("client network /{v4}"),
+            Self::Header(name) | Self::TrustedHeader(name) => format!("header {}", capitalised(name)),
+            Self::Cookie(name) => format!("cookie {name}"),
+            Self::Query(name) => format!("query parameter {name}"),
+            Self::Param(name) => format!("path parameter {name}"),
+            Self::Path => "path".to_owned(),
+            Self::Method => "method".to_owned(),
+            Self::Host => "host".to_owned(),
+            Self::Route => "route".to_owned(),
+            Self::Everyone => "everyone".to_owned(),
+        }
+    }
+}
+
+/// `X-User-Id`, as people write it.
+fn capitalised(name: &HeaderName) -> String {
+    let mut start = true;
+    let spell = |letter: char| {
+        let spelled = if start { letter.to_ascii_uppercase() } else { letter };
+        start = letter == '-';
+        spelled
+    };
+    name.as_str().chars().map(spell).collect()
 }
 
 /// What happens when every part of a key is absent or empty.
@@ -84,7 +144,7 @@ pub enum IfMissing {
 /// The compiled `per` of a limit.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct KeySpec {
-    /// All together; each is a list of alternatives, of which the first that is present counts (`A or B`).
+    /// All together, at least one; each is a list of alternatives, of which the first that is present counts (`A or B`).
     pub parts: Vec<Vec<Source>>,
     /// When none is present.
     pub if_missing: IfMissing,
@@ -92,71 +152,11 @@ pub struct KeySpec {
     pub fallback: Source,
 }
 
-/// What a request's key came to.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum Derived {
-    /// The request counts under this.
-    Identity(Identity),
-    /// The limit does not apply.
-    Skip,
-    /// The request has no key and is answered 400.
-    Reject,
-    /// A field that the key is taken from occurs twice: answered 400.
-    Ambiguous,
-}
-
-/// Whom one counter belongs to; the same for every amount of a limit.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub struct Identity {
-    /// The part that decides the slot in a cluster; empty: the limit's name.
-    pub tag: String,
-    /// The other parts.
-    pub rest: String,
-    /// Whether the key was there.
-    pub found: Found,
-}
-
-/// Whether a request had the key that its limit asks for.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub enum Found {
-    /// At least one part of it.
-    Present,
-    /// Nothing of it; [`IfMissing`] decided.
-    Missing,
-}
-
-/// Turns credentials and whatever is long or binary into 26 letters that tell nothing.
-#[derive(Clone)]
-pub struct KeyHasher {
-    key: [u8; 32],
-}
-
-impl std::fmt::Debug for KeyHasher {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("KeyHasher")
-    }
-}
-
-impl KeyHasher {
-    /// A hasher keyed by `secret`, which may have any length.
-    #[must_use]
-    pub fn new(secret: &[u8]) -> Self {
-        Self { key: blake3::derive_key("sluice 1: identities in keys", secret) }
-    }
-}
-
 impl KeySpec {
-    /// Whom the request counts for. `params` is what the limit's own `when` captured; a name that is not there is
-    /// looked for in what the route captured.
-    #[must_use]
-    pub fn derive(&self, _facts: &Facts<'_>, _params: &[(&str, Cow<'_, str>)], hasher: &KeyHasher) -> Derived {
-        let _ = hasher.key;
-        Derived::Skip
-    }
-
-    /// What it counts by, for people: "client address", "header X-User-Id".
+    /// What it counts by, for people: "client address", "header X-User-Id or client address", "client address and path".
     #[must_use]
     pub fn words(&self) -> String {
-        String::new()
+        let part = |alternatives: &Vec<Source>| alternatives.iter().map(Source::words).collect::<Vec<_>>().join(" or ");
+        self.parts.iter().map(part).collect::<Vec<_>>().join(" and ")
     }
 }
