@@ -2,6 +2,8 @@
 //!
 //! A store is an applier: at one instant of its clock it judges every charge of a request, and spends all of them or none.
 
+pub mod redis;
+
 /// Why a store gave no ruling.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]

@@ -3,6 +3,7 @@
 //! To add one: `x.rs`, `x.lua`, a variant of [`Meter`] and a row in [`KINDS`]; the laws, the differential test and the
 //! script follow from the row.
 
+mod bounds;
 mod bucket;
 mod fixed_window;
 #[cfg(test)]
@@ -15,10 +16,15 @@ pub use fixed_window::FixedWindow;
 pub use sliding_log::SlidingLog;
 pub use sliding_window::SlidingWindow;
 
+use std::num::NonZeroU32;
+
 use smallvec::SmallVec;
 
 use super::{ChargeId, Cost, Quota, Verdict};
-use crate::time::Timestamp;
+use crate::time::{Micros, Timestamp};
+
+/// The largest sum that an algorithm holds: half of what a Lua double counts exactly, so that two still add up.
+const SUM: u64 = 1 << 52;
 
 /// What a store remembers of one key. The default of a kind means "never seen".
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -27,6 +33,30 @@ pub enum State {
     Numbers(SmallVec<[u64; 4]>),
     /// Entries ordered by time, a sorted set in Redis.
     Log(Vec<Entry>),
+}
+
+impl State {
+    /// Whether the key is as one that was never seen.
+    #[must_use]
+    pub fn is_fresh(&self) -> bool {
+        self.numbers().is_empty() && self.entries().is_empty()
+    }
+
+    /// The integers; of a log, none.
+    fn numbers(&self) -> &[u64] {
+        match self {
+            Self::Numbers(numbers) => numbers,
+            Self::Log(_) => &[],
+        }
+    }
+
+    /// The entries; of integers, none.
+    fn entries(&self) -> &[Entry] {
+        match self {
+            Self::Numbers(_) => &[],
+            Self::Log(entries) => entries,
+        }
+    }
 }
 
 /// One entry of a log.
@@ -52,15 +82,17 @@ pub struct Entry {
 /// 4. Forgetting a key from `now + reset_after` on changes no later answer. Expiry is garbage collection.
 /// 5. Over any interval the admitted cost stays within the algorithm's bound.
 /// 6. Every integer stays below 2^53, so that the Lua twin computes the same. No floats.
-/// 7. After a charge is given back, the key admits no more than if it had never been made.
+/// 7. After a charge is given back, the key admits no more than if it had never been made. (Where a key's first charge
+///    opens its window or interval, that stays as it opened; a clock that was healed in between voids the comparison.)
 /// 8. A state means the same under every amount, so that raising or lowering it keeps what was used.
 /// 9. With nothing spent, what is allowed stays allowed, and what rejects n rejects more than n.
 pub trait Judge {
-    /// Pulls moments that lie more than one window ahead of `now` back to it. True when the state changed.
+    /// Pulls moments that lie more than one window ahead of `now` back to it; a log also drops what has left its window.
+    /// True when the state changed: that is kept even when the request is rejected, or law 3 would not hold.
     fn heal(&self, state: &mut State, now: Timestamp) -> bool;
     /// Asks, and changes nothing. A cost of zero is always allowed.
     fn judge(&self, state: &State, now: Timestamp, cost: Cost) -> Verdict;
-    /// Books the cost, whatever the state; returns the mark for the receipt.
+    /// Books the cost, whatever the state; returns the mark for the receipt. A cost of zero books nothing.
     fn spend(&self, state: &mut State, now: Timestamp, cost: Cost, id: ChargeId) -> u64;
     /// Takes back what a receipt says (its mark, id and cost), as far as it still counts.
     fn give_back(&self, state: &mut State, now: Timestamp, mark: u64, id: ChargeId, cost: Cost);
@@ -68,6 +100,12 @@ pub trait Judge {
     fn quota(&self, state: &State, now: Timestamp) -> Quota;
     /// The integers that the Lua twin is given, in its order; as many as [`Kind::params`] says.
     fn params(&self) -> SmallVec<[u64; 6]>;
+    /// Units a window.
+    fn amount(&self) -> u64;
+    /// The window, as it is counted: never shorter than the one asked for.
+    fn window(&self) -> Micros;
+    /// [`Meter::divided`].
+    fn divided(&self, by: NonZeroU32) -> Meter;
 }
 
 /// An algorithm with its amounts: a closed set, so that it can be compared, copied and hashed.
@@ -137,5 +175,24 @@ impl Meter {
             Self::SlidingWindow(_) => &sliding_window::KIND,
             Self::Bucket(_) => &bucket::KIND,
         }
+    }
+
+    /// Units a window.
+    #[must_use]
+    pub fn amount(&self) -> u64 {
+        self.judge().amount()
+    }
+
+    /// The window, as it is counted: never shorter than the one asked for.
+    #[must_use]
+    pub fn window(&self) -> Micros {
+        self.judge().window()
+    }
+
+    /// One gateway's share among `by`, for while the store is away: amount and burst divided, rounded up, so at least 1.
+    /// A queue is kept.
+    #[must_use]
+    pub fn divided(self, by: NonZeroU32) -> Self {
+        self.judge().divided(by)
     }
 }

@@ -65,6 +65,14 @@ pub struct Charge {
     pub stake: Stake,
 }
 
+impl Charge {
+    /// What it leaves when it was booked at `mark`.
+    #[must_use]
+    pub fn receipt(&self, mark: u64) -> Receipt {
+        Receipt { key: self.key.clone(), meter: self.meter, cost: self.cost, id: self.id, mark }
+    }
+}
+
 /// What a spent charge leaves, and the only thing that it can be given back by.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct Receipt {

@@ -1,31 +1,141 @@
-//! stub
+//! Sliding log: so much in any window, exactly, remembering every charge. Its twin is `sliding_log.lua`.
 
-use smallvec::SmallVec;
+use std::num::NonZeroU32;
 
-use super::{InvalidMeter, Judge, Kind, State};
-use crate::limit::{ChargeId, Cost, Quota, Verdict};
+use smallvec::{SmallVec, smallvec};
+
+use super::{Entry, InvalidMeter, Judge, Kind, Meter, State, bounds};
+use crate::limit::{ChargeId, Cost, Quota, Retry, Verdict};
 use crate::time::{Micros, Timestamp};
 
-/// stub
+/// The most that a log holds: its memory and the work of one call grow with it.
+const LONGEST_LOG: u64 = 10_000;
+
+/// At most `amount` in any window, exactly.
+///
+/// State: the charges, ordered by time. An entry counts from its time until before its time + window.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub struct SlidingLog {}
-
-/// The row of the registry.
-pub(super) const KIND: Kind = Kind { code: 2, lua: include_str!("sliding_log.lua"), params: 2, fresh: || State::Numbers(SmallVec::new()) };
-
-impl Judge for SlidingLog {
-    fn heal(&self, _state: &mut State, _now: Timestamp) -> bool { false }
-    fn judge(&self, _state: &State, _now: Timestamp, _cost: Cost) -> Verdict { Verdict::Allow }
-    fn spend(&self, _state: &mut State, _now: Timestamp, _cost: Cost, _id: ChargeId) -> u64 { 0 }
-    fn give_back(&self, _state: &mut State, _now: Timestamp, _mark: u64, _id: ChargeId, _cost: Cost) {}
-    fn quota(&self, _state: &State, _now: Timestamp) -> Quota { Quota::default() }
-    fn params(&self) -> SmallVec<[u64; 6]> { SmallVec::new() }
+pub struct SlidingLog {
+    amount: u64,
+    window: Micros,
 }
 
+/// The row of the registry.
+pub(super) const KIND: Kind = Kind {
+    code: 2,
+    lua: include_str!("sliding_log.lua"),
+    params: 2,
+    fresh: || State::Log(Vec::new()),
+};
+
 impl SlidingLog {
-    /// stub
+    /// `amount` units a window.
     ///
     /// # Errors
-    /// stub
-    pub fn new(_amount: u64, _window: Micros) -> Result<Self, InvalidMeter> { Ok(Self {}) }
+    /// An amount of 0 or above 10 000; a window of 0 or above 35 years.
+    pub fn new(amount: u64, window: Micros) -> Result<Self, InvalidMeter> {
+        bounds::amount(amount, LONGEST_LOG)?;
+        bounds::window(window, Micros::new(1))?;
+        Ok(Self { amount, window })
+    }
+
+    /// The entries that count at `now`, oldest first.
+    fn live<'s>(&self, state: &'s State, now: Timestamp) -> &'s [Entry] {
+        let entries = state.entries();
+        let left = entries.partition_point(|entry| entry.at.after(self.window) <= now);
+        entries.get(left..).unwrap_or(&[])
+    }
+}
+
+/// Sum of what `entries` cost.
+fn total(entries: &[Entry]) -> u64 {
+    entries.iter().fold(0, |sum, entry| sum.saturating_add(entry.cost))
+}
+
+impl Judge for SlidingLog {
+    fn heal(&self, state: &mut State, now: Timestamp) -> bool {
+        let left = state.entries().len().saturating_sub(self.live(state, now).len());
+        let State::Log(entries) = state else { return false };
+        entries.drain(..left);
+        let limit = now.after(self.window);
+        let near = entries.partition_point(|entry| entry.at <= limit);
+        let mut ahead = entries.split_off(near);
+        if ahead.is_empty() {
+            return left > 0;
+        }
+        for entry in &mut ahead {
+            entry.at = now;
+        }
+        let place = entries.partition_point(|entry| entry.at <= now);
+        entries.splice(place..place, ahead);
+        true
+    }
+
+    fn judge(&self, state: &State, now: Timestamp, cost: Cost) -> Verdict {
+        let cost = cost.get();
+        if cost == 0 {
+            return Verdict::Allow;
+        }
+        if cost > self.amount {
+            return Verdict::Reject(Retry::Never);
+        }
+        let live = self.live(state, now);
+        let mut left = total(live);
+        if left.saturating_add(cost) <= self.amount {
+            return Verdict::Allow;
+        }
+        // Let the oldest leave one by one, until the cost fits.
+        let mut leaves = now;
+        for entry in live {
+            left = left.saturating_sub(entry.cost);
+            leaves = entry.at.after(self.window);
+            if left.saturating_add(cost) <= self.amount {
+                break;
+            }
+        }
+        Verdict::Reject(Retry::After(leaves.since(now)))
+    }
+
+    fn spend(&self, state: &mut State, now: Timestamp, cost: Cost, id: ChargeId) -> u64 {
+        if let State::Log(entries) = state
+            && cost.get() > 0
+        {
+            let place = entries.partition_point(|entry| entry.at <= now);
+            entries.insert(place, Entry { at: now, id, cost: cost.get() });
+        }
+        now.as_micros()
+    }
+
+    fn give_back(&self, state: &mut State, now: Timestamp, _mark: u64, id: ChargeId, cost: Cost) {
+        let same = |entry: &Entry| entry.id == id && entry.cost == cost.get() && entry.at.after(self.window) > now;
+        if let State::Log(entries) = state
+            && let Some(place) = entries.iter().position(same)
+        {
+            entries.remove(place);
+        }
+    }
+
+    fn quota(&self, state: &State, now: Timestamp) -> Quota {
+        let live = self.live(state, now);
+        Quota {
+            remaining: self.amount.saturating_sub(total(live)),
+            reset_after: live.last().map_or(Micros::ZERO, |newest| newest.at.after(self.window).since(now)),
+        }
+    }
+
+    fn params(&self) -> SmallVec<[u64; 6]> {
+        smallvec![self.amount, self.window.get()]
+    }
+
+    fn amount(&self) -> u64 {
+        self.amount
+    }
+
+    fn window(&self) -> Micros {
+        self.window
+    }
+
+    fn divided(&self, by: NonZeroU32) -> Meter {
+        Meter::SlidingLog(Self { amount: self.amount.div_ceil(u64::from(by.get())), ..*self })
+    }
 }

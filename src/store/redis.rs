@@ -1,0 +1,3 @@
+//! Redis as a store.
+
+pub mod script;
