@@ -41,7 +41,10 @@ fn what_is_under_way_is_finished_and_nothing_new_is_taken() {
 #[test]
 fn what_does_not_finish_is_cut() {
     run(async {
-        let (to, _) = upstream(|mut with| async move { with.gone().await }).await;
+        let (to, _) = upstream(|mut with| async move {
+            with.gone().await;
+        })
+        .await;
         let house = House::open(policy(to));
         let mut hung = house.client().await;
         hung.say("GET / HTTP/1.1\r\nHost: gw\r\n\r\n").await;

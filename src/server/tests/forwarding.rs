@@ -156,7 +156,10 @@ fn failures_have_their_status() {
 #[test]
 fn silence_is_504() {
     run(async {
-        let (to, _) = upstream(|mut with| async move { with.gone().await }).await;
+        let (to, _) = upstream(|mut with| async move {
+            with.gone().await;
+        })
+        .await;
         let quick = with_timeouts(policy(to), |timeouts| {
             timeouts.response = Duration::from_millis(50)
         });

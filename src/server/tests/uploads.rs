@@ -139,7 +139,10 @@ fn an_upstream_may_answer_before_the_end_of_the_upload() {
 #[test]
 fn an_upload_that_stops_is_408_and_one_that_breaks_aborts_the_upstream() {
     run(async {
-        let (to, seen) = upstream(|mut with| async move { with.gone().await }).await;
+        let (to, seen) = upstream(|mut with| async move {
+            with.gone().await;
+        })
+        .await;
         let quick = with_timeouts(policy(to), |timeouts| {
             timeouts.idle = Duration::from_millis(100)
         });
