@@ -157,7 +157,7 @@ impl Gateway {
             Ok(admission) => admission,
             Err(refusal) => return Err(exchange.refused(refusal)),
         };
-        exchange.judged(std::mem::take(&mut admission.shown), admission.delay.into());
+        exchange.judged(&mut admission);
 
         // Whoever leaves while waiting has spent the place.
         if admission.delay.get() > 0 {

@@ -67,14 +67,22 @@ impl ClientRules {
     pub fn identify(&self, peer: SocketAddr, headers: &HeaderMap) -> Client {
         let peer = SocketAddr::new(peer.ip().to_canonical(), peer.port());
         if !self.trusts(peer.ip()) {
-            return Client { peer, trust: PeerTrust::Untrusted, address: peer.ip() };
+            return Client {
+                peer,
+                trust: PeerTrust::Untrusted,
+                address: peer.ip(),
+            };
         }
         let named = match &self.address_from {
             AddressFrom::XForwardedFor => self.walk(entries(headers)),
             AddressFrom::Forwarded => self.walk(forwarded::entries(headers)),
             AddressFrom::Header(name) => single(headers, name),
         };
-        Client { peer, trust: PeerTrust::Trusted, address: named.unwrap_or(peer.ip()) }
+        Client {
+            peer,
+            trust: PeerTrust::Trusted,
+            address: named.unwrap_or(peer.ip()),
+        }
     }
 
     /// The one `X-Forwarded-For` that the upstream sees: the peer alone where it is not trusted, else the chain that it
@@ -127,10 +135,16 @@ impl ClientRules {
 
 /// The entries of `X-Forwarded-For` from the right; none in place of one that is no address.
 fn entries(headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
-    bounded(headers.get_all(X_FORWARDED_FOR).iter().rev().flat_map(|line| line.as_bytes().rsplit(|byte| *byte == b',')))
-        .map(<[u8]>::trim_ascii)
-        .filter(|entry| !entry.is_empty())
-        .map(address)
+    bounded(
+        headers
+            .get_all(X_FORWARDED_FOR)
+            .iter()
+            .rev()
+            .flat_map(|line| line.as_bytes().rsplit(|byte| *byte == b',')),
+    )
+    .map(<[u8]>::trim_ascii)
+    .filter(|entry| !entry.is_empty())
+    .map(address)
 }
 
 /// As many entries as are looked at.
@@ -175,7 +189,9 @@ fn v6(text: &str) -> Option<IpAddr> {
         Some((address, _zone)) => address,
         None => text,
     };
-    text.parse().map(|address: Ipv6Addr| IpAddr::V6(address).to_canonical()).ok()
+    text.parse()
+        .map(|address: Ipv6Addr| IpAddr::V6(address).to_canonical())
+        .ok()
 }
 
 fn is_port(text: &str) -> bool {

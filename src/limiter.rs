@@ -1,12 +1,32 @@
 //! From the limits that a request meets to an [`Admission`] or a [`Refusal`].
+//!
+//! Each limit that matches derives a key and asks one charge for each of its amounts; the store answers all of them in one
+//! round trip. While it is away each limit does what its `if_down` says (`outage`).
 
+mod meeting;
+mod outage;
 mod settle;
+#[cfg(test)]
+mod tests;
 
 pub use settle::{Admission, Outcome};
 
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::limit::{Quota, Retry};
+use smallvec::SmallVec;
+
+use crate::limit::key::{Derived, Found};
+use crate::limit::{Charge, ChargeId, Key, Quota, Retry, Stake};
+use crate::policy::{IfDown, Limit, Mode, Policy};
+use crate::request::Facts;
+use crate::route::Hit;
+use crate::store::{Origin, Store, random_number};
+use crate::telemetry::{Decided, DecisionSource, LimitEvents};
+use crate::time::Micros;
+use meeting::{Asked, Meeting};
+use settle::Spent;
 
 /// One amount of a limit as the client is shown it: indexes into the policy, and what is left.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -20,6 +40,9 @@ pub struct Shown {
     /// Set where this amount rejected the request.
     pub rejected: Option<Retry>,
 }
+
+/// The limits that a request met, as indexes into `Policy::limits`, and how it fared with each: for the access log.
+pub type Met = SmallVec<[(usize, Decided); 4]>;
 
 /// Why a request may not pass. The gateway turns it into HTTP; the limiter knows nothing of answers.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,31 +73,172 @@ pub enum Refusal {
     },
 }
 
-/// Stand-in.
+/// Judges the requests of one worker.
 #[derive(Debug)]
 pub struct Limiter {
-    /// What it says.
-    pub says: std::cell::RefCell<Option<Refusal>>,
-    /// What is shown.
-    pub shown: Vec<Shown>,
-    /// How long it delays.
-    pub delay: crate::time::Micros,
+    store: Store,
+    /// The number of the next charge. It begins anywhere, so that no two gateways give the same to one key.
+    next: AtomicU64,
 }
 
 impl Limiter {
-    /// Stand-in.
+    /// A limiter over one worker's way to the store.
     ///
     /// # Errors
-    /// Stand-in.
+    /// The system has no randomness to give.
+    pub fn new(store: Store) -> io::Result<Self> {
+        Ok(Self {
+            store,
+            next: AtomicU64::new(random_number()?),
+        })
+    }
+
+    /// The way to the store.
+    #[must_use]
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    /// Judges a request against every limit that it meets: all allow and all spend, or none does. `events` are the cells
+    /// of the policy's limits, by index; each limit that matches counts one decision.
+    ///
+    /// Dropped while it waits for the store, it spends nothing.
+    ///
+    /// # Errors
+    /// The request may not pass; nothing was spent.
     pub async fn admit(
         &self,
-        _policy: &crate::policy::Policy,
-        _events: &[crate::telemetry::LimitEvents],
-        _facts: &crate::request::Facts<'_>,
+        policy: &Policy,
+        events: &[LimitEvents],
+        facts: &Facts<'_>,
     ) -> Result<Admission, Refusal> {
-        match &*self.says.borrow() {
-            Some(refusal) => Err(refusal.clone()),
-            None => Ok(Admission::stand_in(self.delay, self.shown.clone())),
+        let hits = policy.limit_index.all(facts);
+        let mut meeting = Meeting::new(policy, events);
+        if hits.is_empty() {
+            return Ok(self.admission(meeting, Micros::ZERO, SmallVec::new()));
+        }
+        if policy.skip.first(facts).is_some() {
+            for hit in &hits {
+                meeting.decide(hit.entry, Decided::Skipped);
+            }
+            return Ok(self.admission(meeting, Micros::ZERO, SmallVec::new()));
+        }
+        self.store.ready().await;
+        for hit in &hits {
+            self.meet(&mut meeting, hit, facts)?;
+        }
+        if meeting.charges.is_empty() {
+            return Ok(self.admission(meeting, Micros::ZERO, SmallVec::new()));
+        }
+        match self.store.admit(&meeting.charges).await {
+            Ok(ruling) => {
+                let judged = meeting.weigh(&ruling, DecisionSource::Store)?;
+                let mut spent: SmallVec<[Spent; 4]> = ruling
+                    .receipts(&meeting.charges)
+                    .map(|receipt| (Origin::Store, receipt))
+                    .collect();
+                self.repeat_locally(&meeting, &mut spent);
+                Ok(self.admission(meeting, judged, spent))
+            }
+            Err(_away) => self.without_store(meeting),
         }
     }
+
+    /// Adds what one limit asks of the request.
+    fn meet(&self, meeting: &mut Meeting<'_>, hit: &Hit<'_>, facts: &Facts<'_>) -> Result<(), Refusal> {
+        let index = hit.entry;
+        let Some(limit) = meeting.policy.limits.get(index) else {
+            return Ok(());
+        };
+        if limit.except.first(facts).is_some() {
+            meeting.decide(index, Decided::Skipped);
+            return Ok(());
+        }
+        let stake = stake(meeting.policy, limit);
+        let shared = self.store.shared();
+        let identity = match (limit.per.derive(facts, &hit.params, &shared.keys()), stake) {
+            (Derived::Identity(identity), _) => identity,
+            (Derived::Skip, _) => {
+                meeting.key_missing(index);
+                meeting.decide(index, Decided::Skipped);
+                return Ok(());
+            }
+            (derived @ (Derived::Reject | Derived::Ambiguous), stake) => {
+                return refuse_key(meeting, index, &derived, stake);
+            }
+        };
+        if identity.found == Found::Missing {
+            meeting.key_missing(index);
+        }
+        if limit.amounts.is_empty() {
+            meeting.decide(index, Decided::Allowed);
+        }
+        for (amount, held) in limit.amounts.iter().enumerate() {
+            meeting.charges.push(Charge {
+                key: Key::of(shared.prefix(), &identity, &limit.name, &held.code),
+                meter: held.meter,
+                cost: limit.cost,
+                id: self.next_id(),
+                stake,
+            });
+            meeting.asked.push(Asked { limit: index, amount });
+        }
+        Ok(())
+    }
+
+    /// Books what the store admitted in this process too, where a limit counts here while the store is away, so that
+    /// going over to it hands nobody a fresh allowance.
+    fn repeat_locally(&self, meeting: &Meeting<'_>, spent: &mut SmallVec<[Spent; 4]>) {
+        let Some(local) = self.store.local() else {
+            return;
+        };
+        if spent.is_empty() {
+            return;
+        }
+        let charges: SmallVec<[Charge; 4]> = meeting
+            .local_charges(|charge| spent.iter().any(|(_, receipt)| receipt.id == charge.id))
+            .collect();
+        let booked = local.spend(&charges);
+        spent.extend(booked.receipts(&charges).map(|receipt| (Origin::Local, receipt)));
+    }
+
+    fn admission(&self, meeting: Meeting<'_>, delay: Micros, spent: SmallVec<[Spent; 4]>) -> Admission {
+        Admission::new(delay, meeting.shown, meeting.met, spent, &self.store)
+    }
+
+    fn next_id(&self) -> ChargeId {
+        ChargeId::new(self.next.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+/// A request without the key that a limit insists on. A limit in shadow refuses nothing.
+fn refuse_key(meeting: &mut Meeting<'_>, limit: usize, derived: &Derived, stake: Stake) -> Result<(), Refusal> {
+    if *derived == Derived::Reject {
+        meeting.key_missing(limit);
+    }
+    match stake {
+        Stake::Watching => {
+            meeting.decide(limit, Decided::ShadowRejected);
+            Ok(())
+        }
+        Stake::Binding => {
+            meeting.decide(limit, Decided::Rejected);
+            Err(match derived {
+                Derived::Ambiguous => Refusal::AmbiguousKey { limit },
+                Derived::Reject | Derived::Skip | Derived::Identity(_) => Refusal::Unkeyed { limit },
+            })
+        }
+    }
+}
+
+fn stake(policy: &Policy, limit: &Limit) -> Stake {
+    match (policy.mode, limit.mode) {
+        (Mode::Enforce, Mode::Enforce) => Stake::Binding,
+        (Mode::Shadow, _) | (_, Mode::Shadow) => Stake::Watching,
+    }
+}
+
+/// Whether the limit counts in this process while the store is away.
+fn counts_locally(limit: &Limit) -> bool {
+    limit.if_down == IfDown::Local
 }

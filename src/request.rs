@@ -82,7 +82,9 @@ impl Facts<'_> {
 pub fn covers(net: &IpNet, address: IpAddr) -> bool {
     const MAPPED: u8 = 96;
     match (net, address) {
-        (IpNet::V6(net), IpAddr::V4(address)) => net.prefix_len() >= MAPPED && net.contains(&address.to_ipv6_mapped()),
+        (IpNet::V6(net), IpAddr::V4(address)) => {
+            net.prefix_len() >= MAPPED && net.contains(&address.to_ipv6_mapped())
+        }
         _ => net.contains(&address),
     }
 }
@@ -93,11 +95,15 @@ mod tests {
 
     #[test]
     fn networks_are_compared_with_canonical_addresses() {
-        let covers = |net: &str, address: &str| covers(&net.parse().unwrap(), address.parse().unwrap());
+        let covers =
+            |net: &str, address: &str| covers(&net.parse().unwrap(), address.parse().unwrap());
         assert!(covers("10.0.0.0/8", "10.1.2.3"));
         assert!(covers("::ffff:10.0.0.0/104", "10.1.2.3"));
         assert!(!covers("::ffff:10.0.0.0/104", "11.1.2.3"));
-        assert!(!covers("::/0", "10.1.2.3"), "every IPv6 address is no IPv4 address");
+        assert!(
+            !covers("::/0", "10.1.2.3"),
+            "every IPv6 address is no IPv4 address"
+        );
         assert!(covers("2001:db8::/32", "2001:db8::1"));
         assert!(!covers("0.0.0.0/0", "2001:db8::1"));
     }

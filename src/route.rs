@@ -8,7 +8,9 @@ mod index;
 mod matcher;
 mod path;
 
-pub use host::{HostPattern, effective_host, InvalidHost};
+pub use host::{HostPattern, InvalidHost, effective_host};
 pub use index::{Hit, Index};
 pub use matcher::{HeaderMatcher, HeaderTest, Matcher, MethodSet};
-pub use path::{Case, EncodedSlash, InvalidPath, Parameters, PathPattern, PathRules, TrailingSlash, Width};
+pub use path::{
+    Case, EncodedSlash, InvalidPath, Parameters, PathPattern, PathRules, TrailingSlash, Width,
+};

@@ -1,8 +1,31 @@
 //! Where the state of the limits lives: this process's memory, or Redis behind a guard.
 //!
 //! A store is an applier: at one instant of its clock it judges every charge of a request, and spends all of them or none.
+//! [`Shared`] is what the process has once, a [`Store`] what each worker has of it.
 
+mod clock;
+pub mod guard;
+pub mod memory;
 pub mod redis;
+mod secret;
+
+use std::io;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use crate::limit::key::KeyHasher;
+use crate::limit::{Charge, Receipt, Ruling};
+use crate::policy::{Secret, StoreSpec};
+use crate::telemetry::Events;
+
+pub use clock::Clock;
+pub use guard::{Fallback, Guard};
+pub use memory::Memory;
+pub(crate) use secret::random_number;
+use secret::Keys;
+
+/// How often a worker frees expired keys, and in how many shards each time: all of them at least every 4 s.
+const SWEEP: (Duration, usize) = (Duration::from_millis(250), 16);
 
 /// Why a store gave no ruling.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -16,4 +39,160 @@ pub enum StoreError {
     Refused,
     /// The breaker is open, or too many charges wait: not asked.
     NotAsked,
+}
+
+/// What the process has once, whatever the number of its workers.
+#[derive(Debug)]
+pub struct Shared {
+    /// The store itself, or what stands in for Redis while it is away.
+    memory: Memory,
+    guard: Guard,
+    keys: Keys,
+    prefix: Arc<str>,
+}
+
+/// Which store judged a charge, and takes it back.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub enum Origin {
+    /// The store of the configuration.
+    Store,
+    /// This process, in place of Redis.
+    Local,
+}
+
+/// One worker's way to the store. Cheap to clone; when the last clone is dropped, its connection closes.
+#[derive(Clone, Debug)]
+pub struct Store {
+    shared: Arc<Shared>,
+    backend: Backend,
+}
+
+#[derive(Clone, Debug)]
+enum Backend {
+    Memory,
+    Redis(Arc<redis::Redis>),
+}
+
+impl Shared {
+    /// What all workers share of the store `spec`. Connects to nothing.
+    ///
+    /// # Errors
+    /// The system has no randomness to give.
+    pub fn new(spec: &StoreSpec, secret: Option<&Secret>, clock: Clock, events: &Events) -> io::Result<Arc<Self>> {
+        let (max_keys, prefix) = match spec {
+            StoreSpec::Memory { max_keys } => (*max_keys, Arc::from("sluice")),
+            StoreSpec::Redis(redis) => (redis.local_max_keys, Arc::clone(&redis.prefix)),
+        };
+        let keys = match (secret, spec) {
+            (Some(secret), _) => Keys::fixed(secret.expose().as_bytes()),
+            (None, StoreSpec::Memory { .. }) => Keys::random()?,
+            (None, StoreSpec::Redis(_)) => Keys::shared()?,
+        };
+        Ok(Arc::new(Self {
+            memory: Memory::new(max_keys, clock, events.clone()),
+            guard: Guard::new(events.clone()),
+            keys,
+            prefix,
+        }))
+    }
+
+    /// What turns credentials into the parts of a key.
+    #[must_use]
+    pub fn keys(&self) -> arc_swap::Guard<Arc<KeyHasher>> {
+        self.keys.hasher()
+    }
+
+    /// The first part of every key.
+    #[must_use]
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+}
+
+impl Store {
+    /// Opens one worker's way to the store: within its runtime, where its connection then lives. Never waits, and a store
+    /// that cannot be reached is tried until it can.
+    #[must_use]
+    pub fn open(spec: &StoreSpec, shared: &Arc<Shared>, events: &Events) -> Self {
+        tokio::spawn(sweep(Arc::downgrade(shared)));
+        let backend = match spec {
+            StoreSpec::Memory { .. } => Backend::Memory,
+            StoreSpec::Redis(spec) => Backend::Redis(Arc::new(redis::Redis::open(spec, shared, events))),
+        };
+        Self {
+            shared: Arc::clone(shared),
+            backend,
+        }
+    }
+
+    /// What the process shares.
+    #[must_use]
+    pub fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Waits until keys can be derived as every gateway of the store derives them, but no longer than the deadline.
+    pub async fn ready(&self) {
+        if let Backend::Redis(redis) = &self.backend
+            && !self.shared.keys.is_settled()
+        {
+            redis.settled(&self.shared).await;
+        }
+    }
+
+    /// Judges the charges of one request at one instant, and spends all or none. Dropped while it waits, it spends
+    /// nothing: what the store spent is given back.
+    ///
+    /// # Errors
+    /// The store gave no ruling; what it may spend late is given back.
+    pub async fn admit(&self, charges: &[Charge]) -> Result<Ruling, StoreError> {
+        match &self.backend {
+            Backend::Memory => Ok(self.shared.memory.admit(charges)),
+            Backend::Redis(redis) => {
+                let ruling = redis.admit(&self.shared, charges).await;
+                self.shared.guard.fell_back(match ruling {
+                    Ok(_) => Fallback::Inactive,
+                    Err(_) => Fallback::Active,
+                });
+                ruling
+            }
+        }
+    }
+
+    /// What stands in for the store while it is away; none where the store is this process's memory.
+    #[must_use]
+    pub fn local(&self) -> Option<&Memory> {
+        match self.backend {
+            Backend::Memory => None,
+            Backend::Redis(_) => Some(&self.shared.memory),
+        }
+    }
+
+    /// Gives charges back to the store that judged them. Never waits; where too many wait already, they are dropped and
+    /// counted, which errs on the strict side.
+    pub fn give_back(&self, origin: Origin, receipts: &[Receipt]) {
+        match (&self.backend, origin) {
+            (Backend::Memory, _) | (_, Origin::Local) => self.shared.memory.give_back(receipts),
+            (Backend::Redis(redis), Origin::Store) => redis.give_back(receipts),
+        }
+    }
+
+    /// Waits until everything that was asked and given back has reached the store, but no longer than `within`.
+    pub async fn flush(&self, within: Duration) {
+        if let Backend::Redis(redis) = &self.backend {
+            redis.flush(within).await;
+        }
+    }
+}
+
+/// Frees expired keys for as long as anyone uses the store.
+async fn sweep(shared: Weak<Shared>) {
+    let (every, shards) = SWEEP;
+    loop {
+        tokio::time::sleep(every).await;
+        let Some(shared) = shared.upgrade() else {
+            return;
+        };
+        shared.memory.sweep(shards);
+    }
 }

@@ -14,7 +14,7 @@ use super::body::{Progress, UploadState};
 use super::in_force::InForce;
 use super::respond::{CLIENT_GONE, Rejection};
 use crate::limit::Retry;
-use crate::limiter::{Refusal, Shown};
+use crate::limiter::{Admission, Met, Refusal, Shown};
 use crate::policy::UpstreamSpec;
 use crate::request::Client;
 use crate::telemetry::access::masked;
@@ -105,41 +105,35 @@ impl Exchange {
         }
     }
 
-    /// What its limits said.
-    pub(super) fn judged(&mut self, shown: Vec<Shown>, delay: Duration) {
-        self.shown = shown;
-        let (now, shown) = (&self.now, &self.shown);
-        let Some(Line { entry, .. }) = self.line.as_deref_mut() else {
-            return;
-        };
-        let passed = if delay.is_zero() {
-            Decided::Allowed
-        } else {
-            Decided::Delayed
-        };
-        let limits = shown.iter().filter_map(|shown| {
-            let decided = match shown.rejected {
-                Some(Retry::Never) => Decided::Never,
-                Some(_) => Decided::Rejected,
-                None => passed,
-            };
-            Some((now.policy().limits.get(shown.limit)?.name.clone(), decided))
-        });
-        entry.limits = limits.collect::<SmallVec<_>>();
-        entry.delay = delay;
-        entry.decision = if shown.is_empty() {
-            Decided::Skipped
-        } else {
-            passed
-        };
+    /// Its limits let it pass.
+    pub(super) fn judged(&mut self, admission: &mut Admission) {
+        self.shown = std::mem::take(&mut admission.shown);
+        let delay = Duration::from(admission.delay);
+        self.fared(&admission.met);
+        if let Some(entry) = self.entry() {
+            entry.delay = delay;
+            entry.decision = overall(&admission.met);
+        }
     }
 
     /// A limit said no.
     pub(super) fn refused(&mut self, refusal: Refusal) -> Rejection {
         if let Refusal::Limited { shown, .. } = &refusal {
-            self.judged(shown.clone(), Duration::ZERO);
+            self.shown.clone_from(shown);
+            self.fared(&met(shown));
         }
         refusal.into()
+    }
+
+    fn fared(&mut self, met: &Met) {
+        let now = &self.now;
+        let Some(line) = self.line.as_deref_mut() else {
+            return;
+        };
+        let named = met.iter().filter_map(|&(limit, decided)| {
+            Some((now.policy().limits.get(limit)?.name.clone(), decided))
+        });
+        line.entry.limits = named.collect();
     }
 
     /// It goes to this upstream.
@@ -215,6 +209,33 @@ impl Drop for Exchange {
     fn drop(&mut self) {
         self.end(Ended::Gone);
     }
+}
+
+/// How a request that passed fared as a whole: what an operator would look for comes first.
+fn overall(met: &Met) -> Decided {
+    let order = [Decided::ShadowRejected, Decided::Delayed, Decided::Allowed];
+    let first = order
+        .into_iter()
+        .find(|decided| met.iter().any(|(_, one)| one == decided));
+    first.unwrap_or(Decided::Skipped)
+}
+
+/// How a request that was refused fared with each limit: a limit rejects when one of its amounts does.
+fn met(shown: &[Shown]) -> Met {
+    let mut met = Met::new();
+    for shown in shown {
+        let decided = match shown.rejected {
+            Some(Retry::Never) => Decided::Never,
+            Some(_) => Decided::Rejected,
+            None => Decided::Allowed,
+        };
+        match met.last_mut().filter(|(limit, _)| *limit == shown.limit) {
+            Some((_, known)) if decided != Decided::Allowed => *known = decided,
+            Some(_) => {}
+            None => met.push((shown.limit, decided)),
+        }
+    }
+    met
 }
 
 /// An entry with what is known when the head arrives.

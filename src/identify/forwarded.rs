@@ -14,13 +14,18 @@ use super::{address, bounded};
 /// Lines are read one by one, so that a quote that a client leaves open cannot swallow what a proxy wrote after it; in
 /// the same line, an open quote makes the line unreadable.
 pub(super) fn entries(headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
-    let elements = headers.get_all(FORWARDED).iter().rev().flat_map(|line| match split(line.as_bytes(), b',') {
-        Some(elements) => elements,
-        None => SmallVec::from_slice(&[UNREADABLE]),
-    }
-    .into_iter()
-    .rev());
-    bounded(elements).map(<[u8]>::trim_ascii).filter(|element| !element.is_empty()).map(address_of)
+    let elements = headers.get_all(FORWARDED).iter().rev().flat_map(|line| {
+        match split(line.as_bytes(), b',') {
+            Some(elements) => elements,
+            None => SmallVec::from_slice(&[UNREADABLE]),
+        }
+        .into_iter()
+        .rev()
+    });
+    bounded(elements)
+        .map(<[u8]>::trim_ascii)
+        .filter(|element| !element.is_empty())
+        .map(address_of)
 }
 
 /// Stands for a line that cannot be split: no element, and no address.
@@ -103,5 +108,8 @@ fn unquote(value: &[u8]) -> Option<Cow<'_, [u8]>> {
 
 /// RFC 9110 section 5.6.2.
 fn is_token(text: &[u8]) -> bool {
-    !text.is_empty() && text.iter().all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte))
+    !text.is_empty()
+        && text
+            .iter()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(byte))
 }

@@ -103,7 +103,9 @@ impl Source {
         match self {
             Self::Ip { v4: 32, .. } => "client address".to_owned(),
             Self::Ip { v4, .. } => format!("client network /{v4}"),
-            Self::Header(name) | Self::TrustedHeader(name) => format!("header {}", capitalised(name)),
+            Self::Header(name) | Self::TrustedHeader(name) => {
+                format!("header {}", capitalised(name))
+            }
             Self::Cookie(name) => format!("cookie {name}"),
             Self::Query(name) => format!("query parameter {name}"),
             Self::Param(name) => format!("path parameter {name}"),
@@ -120,7 +122,11 @@ impl Source {
 fn capitalised(name: &HeaderName) -> String {
     let mut start = true;
     let spell = |letter: char| {
-        let spelled = if start { letter.to_ascii_uppercase() } else { letter };
+        let spelled = if start {
+            letter.to_ascii_uppercase()
+        } else {
+            letter
+        };
         start = letter == '-';
         spelled
     };
@@ -156,7 +162,17 @@ impl KeySpec {
     /// What it counts by, for people: "client address", "header X-User-Id or client address", "client address and path".
     #[must_use]
     pub fn words(&self) -> String {
-        let part = |alternatives: &Vec<Source>| alternatives.iter().map(Source::words).collect::<Vec<_>>().join(" or ");
-        self.parts.iter().map(part).collect::<Vec<_>>().join(" and ")
+        let part = |alternatives: &Vec<Source>| {
+            alternatives
+                .iter()
+                .map(Source::words)
+                .collect::<Vec<_>>()
+                .join(" or ")
+        };
+        self.parts
+            .iter()
+            .map(part)
+            .collect::<Vec<_>>()
+            .join(" and ")
     }
 }

@@ -12,7 +12,8 @@ pub(crate) fn bare_segment(decoded: &str) -> &str {
 /// A decoded segment of a path as the wide reading has it: bare, lower-cased, without dots and blanks at its end
 /// (which Windows strips from file names). Empty when nothing else is left.
 pub(crate) fn fold_segment(decoded: &str) -> Cow<'_, str> {
-    let text = bare_segment(decoded).trim_end_matches(|end: char| end == '.' || end.is_whitespace());
+    let text =
+        bare_segment(decoded).trim_end_matches(|end: char| end == '.' || end.is_whitespace());
     if text.is_ascii() {
         return if text.bytes().any(|byte| byte.is_ascii_uppercase()) {
             Cow::Owned(text.to_ascii_lowercase())
@@ -22,7 +23,12 @@ pub(crate) fn fold_segment(decoded: &str) -> Cow<'_, str> {
     }
     // Both ways: a reader that compares upper-case takes the long s for an s, one that compares lower-case the Kelvin
     // sign for a k.
-    Cow::Owned(text.chars().flat_map(char::to_uppercase).flat_map(char::to_lowercase).collect())
+    Cow::Owned(
+        text.chars()
+            .flat_map(char::to_uppercase)
+            .flat_map(char::to_lowercase)
+            .collect(),
+    )
 }
 
 /// A segment of a path as it was sent, decoded once and folded; where nothing would be left, only decoded and lower-cased.
@@ -45,7 +51,16 @@ mod tests {
 
     #[test]
     fn lenient_spellings_fold_into_one() {
-        for sent in ["bob", "BOB", "b%6fb", "bob;v=1", "bob.", "bob%20", "%20bob..%20.", "Bob%3Bx"] {
+        for sent in [
+            "bob",
+            "BOB",
+            "b%6fb",
+            "bob;v=1",
+            "bob.",
+            "bob%20",
+            "%20bob..%20.",
+            "Bob%3Bx",
+        ] {
             assert_eq!(fold_value(sent), "bob", "{sent}");
         }
         assert_eq!(fold_value("%E2%84%AA%C5%BF"), "ks");

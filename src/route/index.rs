@@ -1,8 +1,8 @@
 //! Many matchers, found without trying them all: by host, then by path, and only then by what else they ask.
 
-mod trie;
 #[cfg(test)]
 mod tests;
+mod trie;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -72,14 +72,26 @@ impl Index {
         };
         for (number, (_, matcher)) in matchers.iter().enumerate() {
             if matcher.paths.is_empty() {
-                index.insert(&matcher.hosts, Row { matcher: number, path: None });
+                index.insert(
+                    &matcher.hosts,
+                    Row {
+                        matcher: number,
+                        path: None,
+                    },
+                );
             }
             for path in &matcher.paths {
                 let path = match width {
                     Width::Exact => path.clone(),
                     Width::Wide => path.wide(),
                 };
-                index.insert(&matcher.hosts, Row { matcher: number, path: Some(path) });
+                index.insert(
+                    &matcher.hosts,
+                    Row {
+                        matcher: number,
+                        path: Some(path),
+                    },
+                );
             }
         }
         index.matchers = matchers;
@@ -110,7 +122,9 @@ impl Index {
     /// The matching entry with the smallest number.
     #[must_use]
     pub fn first<'r>(&'r self, facts: &Facts<'r>) -> Option<Hit<'r>> {
-        self.candidates(facts).iter().find_map(|row| self.hit(*row, facts))
+        self.candidates(facts)
+            .iter()
+            .find_map(|row| self.hit(*row, facts))
     }
 
     /// Every matching entry once, by number. Where several of an entry's matchers hold, the first of them captures.
@@ -165,7 +179,10 @@ impl Index {
             Some(path) if path.params().next().is_some() => self.capture(path, facts.target),
             _ => Params::new(),
         };
-        Some(Hit { entry: *entry, params })
+        Some(Hit {
+            entry: *entry,
+            params,
+        })
     }
 
     fn capture<'r>(&self, path: &'r PathPattern, target: &'r Target) -> Params<'r> {
@@ -208,5 +225,7 @@ impl Paths {
 
 /// The segments of the exact reading, each folded on its own.
 fn as_sent(target: &Target) -> impl Iterator<Item = Cow<'_, str>> {
-    segments(&target.exact).filter(|segment| !segment.is_empty()).map(fold_value)
+    segments(&target.exact)
+        .filter(|segment| !segment.is_empty())
+        .map(fold_value)
 }

@@ -31,8 +31,15 @@ impl Matcher {
     #[must_use]
     pub fn matches_rest(&self, width: Width, facts: &Facts<'_>) -> bool {
         self.methods.contains(width, &facts.head.method)
-            && (self.from.is_empty() || self.from.iter().any(|net| covers(net, facts.client.address)))
-            && (self.routes.is_empty() || facts.route.is_some_and(|route| self.routes.iter().any(|name| **name == *route)))
+            && (self.from.is_empty()
+                || self
+                    .from
+                    .iter()
+                    .any(|net| covers(net, facts.client.address)))
+            && (self.routes.is_empty()
+                || facts
+                    .route
+                    .is_some_and(|route| self.routes.iter().any(|name| **name == *route)))
             && self.headers.iter().all(|header| header.matches(facts))
     }
 }
@@ -56,7 +63,10 @@ impl MethodSet {
             Width::Exact => one == other,
             Width::Wide => one.as_str().eq_ignore_ascii_case(other.as_str()),
         };
-        self.0.is_empty() || self.0.iter().any(|meant| same(meant, method) || (same(meant, &Method::GET) && same(method, &Method::HEAD)))
+        self.0.is_empty()
+            || self.0.iter().any(|meant| {
+                same(meant, method) || (same(meant, &Method::GET) && same(method, &Method::HEAD))
+            })
     }
 }
 

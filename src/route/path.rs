@@ -3,6 +3,7 @@
 mod pattern;
 #[cfg(test)]
 mod tests;
+mod wide;
 
 pub use pattern::PathPattern;
 pub(super) use pattern::Step;
@@ -11,7 +12,8 @@ use hyper::Uri;
 use percent_encoding::percent_decode_str;
 use smallvec::SmallVec;
 
-use crate::request::{Target, bare_segment, fold_segment};
+use self::wide::widen;
+use crate::request::Target;
 
 /// How much of a path's spelling matters to a pattern.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -97,15 +99,23 @@ impl PathRules {
         let path = uri.path();
         let query = uri.query().map(str::to_owned);
         if path == "*" {
-            return Ok(Target { exact: path.to_owned(), wide: path.to_owned(), query });
+            return Ok(Target {
+                exact: path.to_owned(),
+                wide: path.to_owned(),
+                query,
+            });
         }
-        let exact = if self.is_exact(path) { path.to_owned() } else { self.normalise(path)? };
+        let exact = if self.is_exact(path) {
+            path.to_owned()
+        } else {
+            self.normalise(path)?
+        };
         let wide = widen(&exact)?;
         Ok(Target { exact, wide, query })
     }
 
     /// Whether `path` is plainly normal; a few that are take the long way round.
-    fn is_exact(&self, path: &str) -> bool {
+    fn is_exact(self, path: &str) -> bool {
         let mut before = 0;
         path.starts_with('/')
             && path.bytes().all(|byte| {
@@ -118,7 +128,7 @@ impl PathRules {
             && (self.trailing_slash == TrailingSlash::Exact || path == "/" || !path.ends_with('/'))
     }
 
-    fn normalise(&self, path: &str) -> Result<String, InvalidPath> {
+    fn normalise(self, path: &str) -> Result<String, InvalidPath> {
         if !path.starts_with('/') {
             return Err(InvalidPath("the request target has no path"));
         }
@@ -127,7 +137,11 @@ impl PathRules {
         let mut ends_with_slash = true;
         for segment in spelled.split('/').skip(1) {
             let bare = segment.split(';').next().unwrap_or_default();
-            let segment = if self.parameters == Parameters::Strip { bare } else { segment };
+            let segment = if self.parameters == Parameters::Strip {
+                bare
+            } else {
+                segment
+            };
             ends_with_slash = true;
             match bare {
                 "." => {}
@@ -140,11 +154,14 @@ impl PathRules {
                 }
             }
         }
-        Ok(join(&kept, ends_with_slash && self.trailing_slash == TrailingSlash::Exact))
+        Ok(join(
+            &kept,
+            ends_with_slash && self.trailing_slash == TrailingSlash::Exact,
+        ))
     }
 
     /// Every character in its one spelling; slashes and dots stay where they are.
-    fn spell(&self, path: &str) -> Result<String, InvalidPath> {
+    fn spell(self, path: &str) -> Result<String, InvalidPath> {
         if percent_decode_str(path).decode_utf8().is_err() {
             return Err(InvalidPath("the path is not UTF-8"));
         }
@@ -152,11 +169,18 @@ impl PathRules {
         let mut bytes = path.bytes();
         while let Some(byte) = bytes.next() {
             if byte == b'%' {
-                let mut digit = || bytes.next().and_then(|digit| char::from(digit).to_digit(16));
+                let mut digit = || {
+                    bytes
+                        .next()
+                        .and_then(|digit| char::from(digit).to_digit(16))
+                };
                 let (Some(high), Some(low)) = (digit(), digit()) else {
                     return Err(InvalidPath("the path has an invalid percent-escape"));
                 };
-                self.spell_escape(u8::try_from(high * 16 + low).unwrap_or_default(), &mut spelled)?;
+                self.spell_escape(
+                    u8::try_from(high * 16 + low).unwrap_or_default(),
+                    &mut spelled,
+                )?;
             } else if byte == b'/' || is_pchar(byte) {
                 self.push(byte, &mut spelled);
             } else {
@@ -166,9 +190,11 @@ impl PathRules {
         Ok(spelled)
     }
 
-    fn spell_escape(&self, byte: u8, spelled: &mut String) -> Result<(), InvalidPath> {
+    fn spell_escape(self, byte: u8, spelled: &mut String) -> Result<(), InvalidPath> {
         match (byte, self.encoded_slash) {
-            (b'/', EncodedSlash::Reject) => return Err(InvalidPath("the path has an encoded slash")),
+            (b'/', EncodedSlash::Reject) => {
+                return Err(InvalidPath("the path has an encoded slash"));
+            }
             (b'/', EncodedSlash::Decode) => spelled.push('/'),
             _ if is_unreserved(byte) => self.push(byte, spelled),
             _ => push_escape(refuse_unsafe(byte)?, spelled),
@@ -176,47 +202,24 @@ impl PathRules {
         Ok(())
     }
 
-    fn push(&self, byte: u8, spelled: &mut String) {
-        let byte = if self.case == Case::Fold { byte.to_ascii_lowercase() } else { byte };
+    fn push(self, byte: u8, spelled: &mut String) {
+        let byte = if self.case == Case::Fold {
+            byte.to_ascii_lowercase()
+        } else {
+            byte
+        };
         spelled.push(char::from(byte));
     }
 }
 
 const ABOVE_ROOT: InvalidPath = InvalidPath("the path leads above the root");
 
-/// The wide reading of an exact path.
-fn widen(exact: &str) -> Result<String, InvalidPath> {
-    if is_wide(exact) {
-        return Ok(exact.to_owned());
-    }
-    let decoded = percent_decode_str(exact).decode_utf8_lossy();
-    let mut kept: SmallVec<[_; 16]> = SmallVec::new();
-    for segment in decoded.split('/') {
-        // An exact path has none of these, so an encoding hid it.
-        if matches!(bare_segment(segment), "." | "..") {
-            return Err(InvalidPath("the path hides a dot segment"));
-        }
-        let folded = fold_segment(segment);
-        if !folded.is_empty() {
-            kept.push(folded);
-        }
-    }
-    Ok(join(&kept, false))
-}
-
-/// Whether an exact path is plainly its own wide reading.
-fn is_wide(exact: &str) -> bool {
-    let mut before = 0;
-    exact.bytes().all(|byte| {
-        let pair = (std::mem::replace(&mut before, byte), byte);
-        !matches!(pair, (b'.', b'/') | (_, b'%' | b';' | b'A'..=b'Z' | 0x80..))
-    }) && !exact.ends_with('.')
-        && (exact == "/" || !exact.ends_with('/'))
-}
-
 /// `/a/b` or `/a/b/`; the root is `/` either way.
 fn join(segments: &[impl AsRef<str>], ends_with_slash: bool) -> String {
-    let length: usize = segments.iter().map(|segment| segment.as_ref().len() + 1).sum();
+    let length: usize = segments
+        .iter()
+        .map(|segment| segment.as_ref().len() + 1)
+        .sum();
     let mut path = String::with_capacity(length + 1);
     for segment in segments {
         path.push('/');
@@ -255,5 +258,19 @@ const fn is_unreserved(byte: u8) -> bool {
 /// RFC 3986 section 3.3, without escapes.
 const fn is_pchar(byte: u8) -> bool {
     is_unreserved(byte)
-        || matches!(byte, b'!' | b'$' | b'&' | b'\'' | b'(' | b')' | b'*' | b'+' | b',' | b';' | b'=' | b':' | b'@')
+        || matches!(
+            byte,
+            b'!' | b'$'
+                | b'&'
+                | b'\''
+                | b'('
+                | b')'
+                | b'*'
+                | b'+'
+                | b','
+                | b';'
+                | b'='
+                | b':'
+                | b'@'
+        )
 }

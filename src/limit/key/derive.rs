@@ -58,7 +58,12 @@ impl KeySpec {
     /// Whom the request counts for. `params` is what the limit's own `when` captured; a name that is not there is
     /// looked for in what the route captured. A value that is empty is missing.
     #[must_use]
-    pub fn derive(&self, facts: &Facts<'_>, params: &[(&str, Cow<'_, str>)], hasher: &KeyHasher) -> Derived {
+    pub fn derive(
+        &self,
+        facts: &Facts<'_>,
+        params: &[(&str, Cow<'_, str>)],
+        hasher: &KeyHasher,
+    ) -> Derived {
         let mut parts: SmallVec<[Option<Part>; 4]> = SmallVec::new();
         for alternatives in &self.parts {
             let mut found = None;
@@ -67,7 +72,10 @@ impl KeySpec {
                     Reading::Missing => {}
                     Reading::Twice => return Derived::Ambiguous,
                     Reading::Value(value) => {
-                        found = Some(Part { rank: source.rank(), text: source.part(&value, hasher) });
+                        found = Some(Part {
+                            rank: source.rank(),
+                            text: source.part(&value, hasher),
+                        });
                         break;
                     }
                 }
@@ -90,16 +98,27 @@ impl KeySpec {
                 Reading::Missing | Reading::Twice => return Derived::Reject,
             },
         };
-        Derived::Identity(Identity { tag, rest, found: Found::Missing })
+        Derived::Identity(Identity {
+            tag,
+            rest,
+            found: Found::Missing,
+        })
     }
 }
 
 /// The tag and the rest; none where no part is there.
 pub(super) fn identity(parts: &[Option<Part>]) -> Option<Identity> {
-    let present = parts.iter().enumerate().filter_map(|(at, part)| part.as_ref().map(|part| (at, part)));
+    let present = parts
+        .iter()
+        .enumerate()
+        .filter_map(|(at, part)| part.as_ref().map(|part| (at, part)));
     let (tag_at, tag) = present.min_by_key(|(at, part)| (part.rank, *at))?;
     let mut rest = String::new();
-    for (at, part) in parts.iter().enumerate().filter(|(at, _)| *at != 0 || tag_at != 0) {
+    for (at, part) in parts
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| *at != 0 || tag_at != 0)
+    {
         if at > usize::from(tag_at == 0) {
             rest.push(',');
         }
@@ -109,7 +128,11 @@ pub(super) fn identity(parts: &[Option<Part>]) -> Option<Identity> {
             None => ABSENT,
         });
     }
-    Some(Identity { tag: tag.text.clone(), rest, found: Found::Present })
+    Some(Identity {
+        tag: tag.text.clone(),
+        rest,
+        found: Found::Present,
+    })
 }
 
 impl Source {
@@ -135,7 +158,10 @@ impl Source {
 }
 
 fn plain(word: &str, value: &[u8], hasher: &KeyHasher) -> String {
-    readable(value).map_or_else(|| hashed(word, "", value, hasher), |value| format!("{word}={value}"))
+    readable(value).map_or_else(
+        || hashed(word, "", value, hasher),
+        |value| format!("{word}={value}"),
+    )
 }
 
 fn hashed(word: &str, name: &str, value: &[u8], hasher: &KeyHasher) -> String {

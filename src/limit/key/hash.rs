@@ -27,7 +27,9 @@ impl KeyHasher {
     /// A hasher keyed by `secret`, which may have any length. Another secret makes every hashed key another one.
     #[must_use]
     pub fn new(secret: &[u8]) -> Self {
-        Self { key: blake3::derive_key("sluice 1: identities in keys", secret) }
+        Self {
+            key: blake3::derive_key("sluice 1: identities in keys", secret),
+        }
     }
 
     /// The hash of a value together with where it is from: keyed BLAKE3, cut to 128 bits. `word` and `name` are
@@ -58,7 +60,12 @@ fn base32(bytes: [u8; 16]) -> String {
 /// The value as text, if it is short and harmless in a key, and cannot be taken for a hash.
 pub(super) fn readable(value: &[u8]) -> Option<&str> {
     let harmless = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~/*".contains(byte);
-    let like_a_hash = value.len() == HASH_LETTERS && value.iter().all(|byte| ALPHABET.contains(byte));
+    let like_a_hash =
+        value.len() == HASH_LETTERS && value.iter().all(|byte| ALPHABET.contains(byte));
     let fits = !value.is_empty() && value.len() <= MAX_READABLE;
-    if fits && !like_a_hash && value.iter().all(harmless) { std::str::from_utf8(value).ok() } else { None }
+    if fits && !like_a_hash && value.iter().all(harmless) {
+        std::str::from_utf8(value).ok()
+    } else {
+        None
+    }
 }

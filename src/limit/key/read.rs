@@ -22,7 +22,11 @@ pub(super) enum Reading<'f> {
 
 impl<'f> From<Cow<'f, [u8]>> for Reading<'f> {
     fn from(value: Cow<'f, [u8]>) -> Self {
-        if value.is_empty() { Self::Missing } else { Self::Value(value) }
+        if value.is_empty() {
+            Self::Missing
+        } else {
+            Self::Value(value)
+        }
     }
 }
 
@@ -33,7 +37,11 @@ impl<'f> From<&'f str> for Reading<'f> {
 }
 
 /// Reads a source; `params` is what the limit's own `when` captured.
-pub(super) fn read<'f>(source: &Source, facts: &'f Facts<'_>, params: &'f [(&str, Cow<'_, str>)]) -> Reading<'f> {
+pub(super) fn read<'f>(
+    source: &Source,
+    facts: &'f Facts<'_>,
+    params: &'f [(&str, Cow<'_, str>)],
+) -> Reading<'f> {
     match source {
         Source::Ip { v4, v6 } => text(Cow::Owned(network(facts.client.address, *v4, *v6))),
         Source::Header(name) => header(name, facts),
@@ -42,11 +50,17 @@ pub(super) fn read<'f>(source: &Source, facts: &'f Facts<'_>, params: &'f [(&str
         Source::Cookie(name) => cookie(name, facts),
         Source::Query(name) => query(name, facts),
         Source::Param(name) => {
-            let captured = |pairs: &'f [(&str, Cow<'_, str>)]| pairs.iter().find(|(known, _)| **known == **name).map(|(_, value)| &**value);
+            let captured = |pairs: &'f [(&str, Cow<'_, str>)]| {
+                pairs
+                    .iter()
+                    .find(|(known, _)| **known == **name)
+                    .map(|(_, value)| &**value)
+            };
             match captured(params) {
                 Some(value) => value.into(),
                 // A route captures from the exact reading, whose spellings are many.
-                None => captured(facts.route_params).map_or(Reading::Missing, |value| text(fold_value(value))),
+                None => captured(facts.route_params)
+                    .map_or(Reading::Missing, |value| text(fold_value(value))),
             }
         }
         Source::Path => facts.target.wide.as_str().into(),
@@ -84,7 +98,11 @@ fn header<'f>(name: &HeaderName, facts: &'f Facts<'_>) -> Reading<'f> {
         (Some(_), Some(_)) => Reading::Twice,
         (Some(line), None) => {
             let value = line.as_bytes().trim_ascii();
-            if *name == AUTHORIZATION { credentials(value).into() } else { Cow::Borrowed(value).into() }
+            if *name == AUTHORIZATION {
+                credentials(value).into()
+            } else {
+                Cow::Borrowed(value).into()
+            }
         }
     }
 }
@@ -100,7 +118,10 @@ fn credentials(value: &[u8]) -> Cow<'_, [u8]> {
     let mut counted = scheme.to_ascii_lowercase();
     if counted == b"basic" {
         let decoded = base64(rest);
-        let user = decoded.split(|byte| *byte == b':').next().unwrap_or_default();
+        let user = decoded
+            .split(|byte| *byte == b':')
+            .next()
+            .unwrap_or_default();
         if user.is_empty() {
             return Cow::Borrowed(&[]);
         }
@@ -122,24 +143,42 @@ fn base64(text: &[u8]) -> Vec<u8> {
             b'_' => b'/',
             byte => *byte,
         };
-        ALPHABET.iter().position(|letter| *letter == byte).and_then(|at| u32::try_from(at).ok())
+        ALPHABET
+            .iter()
+            .position(|letter| *letter == byte)
+            .and_then(|at| u32::try_from(at).ok())
     };
     let sextets: Vec<u32> = text.iter().filter_map(sextet).collect();
     let mut decoded = Vec::with_capacity(text.len());
     for four in sextets.chunks(4) {
-        let bits = (0..4).fold(0_u32, |bits, at| bits.wrapping_shl(6) | four.get(at).copied().unwrap_or(0));
-        decoded.extend(bits.to_be_bytes().into_iter().skip(1).take(four.len().saturating_sub(1)));
+        let bits = (0..4).fold(0_u32, |bits, at| {
+            bits.wrapping_shl(6) | four.get(at).copied().unwrap_or(0)
+        });
+        decoded.extend(
+            bits.to_be_bytes()
+                .into_iter()
+                .skip(1)
+                .take(four.len().saturating_sub(1)),
+        );
     }
     decoded
 }
 
 /// RFC 6265 section 5.4, over all lines.
 fn cookie<'f>(name: &str, facts: &'f Facts<'_>) -> Reading<'f> {
-    let pairs = facts.head.headers.get_all(COOKIE).iter().flat_map(|line| line.as_bytes().split(|byte| *byte == b';'));
+    let pairs = facts
+        .head
+        .headers
+        .get_all(COOKIE)
+        .iter()
+        .flat_map(|line| line.as_bytes().split(|byte| *byte == b';'));
     let values = pairs.filter_map(|pair| {
         let (known, value) = split_pair(pair);
         let value = value?.trim_ascii();
-        let unquoted = value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\"")).unwrap_or(value);
+        let unquoted = value
+            .strip_prefix(b"\"")
+            .and_then(|value| value.strip_suffix(b"\""))
+            .unwrap_or(value);
         (known.trim_ascii() == name.as_bytes()).then(|| percent_decode(unquoted).into())
     });
     only(values)
@@ -147,7 +186,13 @@ fn cookie<'f>(name: &str, facts: &'f Facts<'_>) -> Reading<'f> {
 
 /// `application/x-www-form-urlencoded`, names decoded too.
 fn query<'f>(name: &str, facts: &'f Facts<'_>) -> Reading<'f> {
-    let pairs = facts.target.query.as_deref().unwrap_or_default().as_bytes().split(|byte| *byte == b'&');
+    let pairs = facts
+        .target
+        .query
+        .as_deref()
+        .unwrap_or_default()
+        .as_bytes()
+        .split(|byte| *byte == b'&');
     let values = pairs.filter_map(|pair| {
         let (known, value) = split_pair(pair);
         (*form_decoded(known) == *name.as_bytes()).then(|| form_decoded(value.unwrap_or_default()))
@@ -165,7 +210,10 @@ fn form_decoded(text: &[u8]) -> Cow<'_, [u8]> {
     if !text.contains(&b'+') {
         return percent_decode(text).into();
     }
-    let blanks: Vec<u8> = text.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
+    let blanks: Vec<u8> = text
+        .iter()
+        .map(|byte| if *byte == b'+' { b' ' } else { *byte })
+        .collect();
     Cow::Owned(percent_decode(&blanks).collect())
 }
 
@@ -179,6 +227,11 @@ fn only<'f>(mut values: impl Iterator<Item = Cow<'f, [u8]>>) -> Reading<'f> {
 
 /// The methods of RFC 9110 and RFC 5789; letter case does not count, as some origins do not care.
 fn method(sent: &str) -> &'static str {
-    const KNOWN: [&str; 9] = ["GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
-    KNOWN.into_iter().find(|known| known.eq_ignore_ascii_case(sent)).unwrap_or("other")
+    const KNOWN: [&str; 9] = [
+        "GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH",
+    ];
+    KNOWN
+        .into_iter()
+        .find(|known| known.eq_ignore_ascii_case(sent))
+        .unwrap_or("other")
 }

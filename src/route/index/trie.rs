@@ -50,7 +50,10 @@ impl Trie {
                 Step::Any => *node.any.get_or_insert(new),
             };
             if at == new {
-                self.nodes.push(Node { stays: *step == Step::Any, ..Node::default() });
+                self.nodes.push(Node {
+                    stays: *step == Step::Any,
+                    ..Node::default()
+                });
             }
         }
         self.nodes[at].rows.push(row);

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use smallvec::SmallVec;
 
-use super::{PathRules, TrailingSlash, segments, widen};
+use super::wide::widen;
+use super::{PathRules, TrailingSlash, segments};
 use crate::request::Params;
 
 /// A path in a matcher: `*` is one segment, `**` any number, `{name}` captures one.
@@ -38,7 +39,9 @@ impl PathPattern {
         let Some(rest) = text.strip_prefix('/') else {
             return Err(match text {
                 "" => "a path is empty; every path is `/**`".to_owned(),
-                _ if text.starts_with("*.") => format!("`{text}`: file endings cannot be matched; `*` is a whole segment, as in `/images/*`"),
+                _ if text.starts_with("*.") => format!(
+                    "`{text}`: file endings cannot be matched; `*` is a whole segment, as in `/images/*`"
+                ),
                 _ => format!("`{text}`: a path starts with `/`"),
             });
         };
@@ -46,7 +49,11 @@ impl PathPattern {
         let mut segments = rest.split('/').peekable();
         while let Some(segment) = segments.next() {
             let step = match segment {
-                "" if segments.peek().is_some() => return Err(format!("`{text}`: `//` never occurs in a path; write one slash")),
+                "" if segments.peek().is_some() => {
+                    return Err(format!(
+                        "`{text}`: `//` never occurs in a path; write one slash"
+                    ));
+                }
                 "" if steps.is_empty() => break,
                 _ => Step::parse(segment).map_err(|wrong| format!("`{text}`: {wrong}"))?,
             };
@@ -59,7 +66,10 @@ impl PathPattern {
                 steps.push(step);
             }
         }
-        Ok(Self { text: text.into(), steps })
+        Ok(Self {
+            text: text.into(),
+            steps,
+        })
     }
 
     /// The text that it was read from.
@@ -79,7 +89,9 @@ impl PathPattern {
     /// The same pattern for paths that are read under `rules`: routes and exemptions are compared with those.
     #[must_use]
     pub fn under(&self, rules: &PathRules) -> Self {
-        self.respelled(rules.trailing_slash, |literal| rules.normalise(literal).ok())
+        self.respelled(rules.trailing_slash, |literal| {
+            rules.normalise(literal).ok()
+        })
     }
 
     /// The same pattern for wide readings.
@@ -92,7 +104,11 @@ impl PathPattern {
     }
 
     /// Every literal in the spelling that `respell` gives to a path of it alone; it may become several or none.
-    fn respelled(&self, trailing_slash: TrailingSlash, respell: impl Fn(&str) -> Option<String>) -> Self {
+    fn respelled(
+        &self,
+        trailing_slash: TrailingSlash,
+        respell: impl Fn(&str) -> Option<String>,
+    ) -> Self {
         let mut steps = Vec::with_capacity(self.steps.len());
         for step in &self.steps {
             match step {
@@ -102,13 +118,18 @@ impl PathPattern {
                     }
                 }
                 Step::Literal(text) => match respell(&format!("/{text}")) {
-                    Some(path) => steps.extend(segments(&path).map(|segment| Step::Literal(segment.into()))),
+                    Some(path) => {
+                        steps.extend(segments(&path).map(|segment| Step::Literal(segment.into())));
+                    }
                     None => steps.push(step.clone()),
                 },
                 Step::One | Step::Any | Step::Param(_) => steps.push(step.clone()),
             }
         }
-        Self { text: self.text.clone(), steps }
+        Self {
+            text: self.text.clone(),
+            steps,
+        }
     }
 
     /// What it captures from the segments of a path; none where it does not match. `**` takes as little as it can.
@@ -127,7 +148,9 @@ impl PathPattern {
                 }
                 Some(Step::Literal(text)) if **text == **segment => {}
                 Some(Step::One) if !segment.is_empty() => {}
-                Some(Step::Param(name)) if !segment.is_empty() => params.push((name, segment.clone())),
+                Some(Step::Param(name)) if !segment.is_empty() => {
+                    params.push((name, segment.clone()));
+                }
                 _ => {
                     let (after, taken, captured) = last_any?;
                     (step, at) = (after, taken + 1);
@@ -139,7 +162,11 @@ impl PathPattern {
             step += 1;
             at += 1;
         }
-        self.steps.iter().skip(step).all(|left| *left == Step::Any).then_some(params)
+        self.steps
+            .iter()
+            .skip(step)
+            .all(|left| *left == Step::Any)
+            .then_some(params)
     }
 }
 
@@ -151,30 +178,45 @@ impl Step {
         if segment == "**" {
             return Ok(Self::Any);
         }
-        if let Some(name) = segment.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) {
+        if let Some(name) = segment
+            .strip_prefix('{')
+            .and_then(|rest| rest.strip_suffix('}'))
+        {
             return if is_name(name) {
                 Ok(Self::Param(name.into()))
             } else {
-                Err(format!("`{{{name}}}`: a name has letters, digits, `_` and `-`"))
+                Err(format!(
+                    "`{{{name}}}`: a name has letters, digits, `_` and `-`"
+                ))
             };
         }
         if segment.contains('*') {
-            return Err(format!("`{segment}`: `*` is a whole segment and `**` any number of them; a part of one cannot be matched"));
+            return Err(format!(
+                "`{segment}`: `*` is a whole segment and `**` any number of them; a part of one cannot be matched"
+            ));
         }
         if segment.contains(['{', '}']) {
-            return Err(format!("`{segment}`: `{{name}}` is a whole segment; a brace that is meant is `%7B` or `%7D`"));
+            return Err(format!(
+                "`{segment}`: `{{name}}` is a whole segment; a brace that is meant is `%7B` or `%7D`"
+            ));
         }
         if segment.contains(['?', '#']) {
-            return Err(format!("`{segment}`: a path has no `?` or `#`; the query is not compared"));
+            return Err(format!(
+                "`{segment}`: a path has no `?` or `#`; the query is not compared"
+            ));
         }
         if segment.contains(char::is_whitespace) {
             return Err(format!("`{segment}`: a blank in a path is `%20`"));
         }
         if matches!(segment.split(';').next(), Some("." | "..")) {
-            return Err(format!("`{segment}` never occurs in a path: it is resolved first"));
+            return Err(format!(
+                "`{segment}` never occurs in a path: it is resolved first"
+            ));
         }
         match PathRules::default().spell(segment) {
-            Ok(spelled) if matches!(&*spelled, "." | "..") => Err(format!("`{segment}` never occurs in a path: it is resolved first")),
+            Ok(spelled) if matches!(&*spelled, "." | "..") => Err(format!(
+                "`{segment}` never occurs in a path: it is resolved first"
+            )),
             Ok(spelled) => Ok(Self::Literal(spelled.into())),
             Err(wrong) => Err(wrong.0.to_owned()),
         }
@@ -182,5 +224,8 @@ impl Step {
 }
 
 fn is_name(text: &str) -> bool {
-    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
+    !text.is_empty()
+        && text
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-'))
 }

@@ -6,7 +6,6 @@ use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
 use super::harness::{Client, House, OK, answering, policy, run, upstream};
-use super::limits::open_limiter;
 use crate::server::{BindError, Bound, ClientTimeouts, Drained};
 
 #[test]
@@ -82,10 +81,10 @@ fn slow_heads_and_silence_are_closed() {
         let (to, _) = answering(OK).await;
         let quick = ClientTimeouts {
             head: Duration::from_millis(200),
-            idle: Duration::from_secs(2),
+            idle: Duration::from_millis(1500),
             ..ClientTimeouts::default()
         };
-        let house = House::with(policy(to), open_limiter(), quick);
+        let house = House::with(policy(to), quick);
         assert!(house.client().await.closes().await);
 
         let mut slow = house.client().await;

@@ -24,6 +24,7 @@ use crate::policy::{
 use crate::route::{Index, Matcher, PathRules, Width};
 use crate::server::{Bound, ClientTimeouts, Drained, Signal, run_worker, runtime, signal};
 use crate::snapshot::Snapshot;
+use crate::store::{Clock, Shared, Store};
 use crate::telemetry::access::Lines;
 use crate::telemetry::{AccessSink, Events, Registry};
 
@@ -49,24 +50,23 @@ pub(super) struct House {
 
 impl House {
     pub(super) fn open(policy: Policy) -> Self {
-        Self::with(
-            policy,
-            super::limits::open_limiter(),
-            ClientTimeouts::default(),
-        )
+        Self::with(policy, ClientTimeouts::default())
     }
 
-    pub(super) fn with(policy: Policy, limiter: Limiter, timeouts: ClientTimeouts) -> Self {
+    pub(super) fn with(policy: Policy, timeouts: ClientTimeouts) -> Self {
         let bound = Bound::bind(&["127.0.0.1:0".parse().unwrap()], NonZeroUsize::MIN).unwrap();
         let address = bound.addresses()[0];
         let sockets = bound.into_workers().remove(0);
         let registry = Registry::new();
         let (access, lines) = AccessSink::collecting(&registry).unwrap();
+        let events = Events::new(&registry);
+        let shared = Shared::new(&policy.store, None, Clock::system(), &events).unwrap();
+        let limiter = Limiter::new(Store::open(&policy.store, &shared, &events)).unwrap();
         let snapshots = Arc::new(ArcSwap::from_pointee(Snapshot::first(Arc::new(policy))));
         let gateway = Gateway::new(
             Arc::clone(&snapshots),
             limiter,
-            Events::new(&registry),
+            events,
             Some(access.clone()),
         );
         let (signal, stop) = signal();

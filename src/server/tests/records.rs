@@ -1,8 +1,7 @@
 //! Every request is recorded once, however it ends.
 
 use super::harness::{House, OK, answering, policy, run};
-use super::limits::closed_limiter;
-use crate::server::ClientTimeouts;
+use super::limits::closed;
 
 #[test]
 fn what_was_forwarded() {
@@ -54,7 +53,7 @@ fn what_was_forwarded() {
 fn what_was_refused() {
     run(async {
         let (to, _) = answering(OK).await;
-        let house = House::with(policy(to), closed_limiter(), ClientTimeouts::default());
+        let house = House::open(closed(policy(to)));
         house
             .ask("GET / HTTP/1.1\r\nHost: gw\r\nConnection: close\r\n\r\n")
             .await;
@@ -63,7 +62,7 @@ fn what_was_refused() {
             .await;
         let log = house.log();
         assert!(
-            log[0].contains(r#""status":429"#) && log[0].contains(r#""decision":"rejected""#),
+            log[0].contains(r#""status":429"#) && log[0].contains(r#""decision":"never""#),
             "{log:?}"
         );
         assert!(

@@ -6,14 +6,13 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::{sleep, timeout};
 
 use super::harness::{House, OK, answering, policy, run, upstream, with_timeouts};
-use super::limits::closed_limiter;
-use crate::server::ClientTimeouts;
+use super::limits::closed;
 
 #[test]
 fn the_verdict_comes_before_100_continue() {
     run(async {
         let (to, seen) = answering(OK).await;
-        let house = House::with(policy(to), closed_limiter(), ClientTimeouts::default());
+        let house = House::open(closed(policy(to)));
         let answer = house
             .ask("POST /up HTTP/1.1\r\nHost: gw\r\nContent-Length: 10485760\r\nExpect: 100-continue\r\n\r\n")
             .await;
@@ -52,7 +51,7 @@ fn an_admitted_upload_is_asked_for_once() {
 fn a_429_during_a_large_upload_is_readable() {
     run(async {
         let (to, seen) = answering(OK).await;
-        let house = House::with(policy(to), closed_limiter(), ClientTimeouts::default());
+        let house = House::open(closed(policy(to)));
         for _ in 0..20 {
             let client = house.client().await;
             let (mut read, mut write) = client.0.into_split();
@@ -89,7 +88,7 @@ fn a_429_during_a_large_upload_is_readable() {
 fn a_small_body_that_is_refused_does_not_cost_the_connection() {
     run(async {
         let (to, seen) = answering(OK).await;
-        let house = House::with(policy(to), closed_limiter(), ClientTimeouts::default());
+        let house = House::open(closed(policy(to)));
         let mut client = house.client().await;
         for _ in 0..3 {
             client

@@ -1,0 +1,79 @@
+//! What the limits of a request do while the store gives no ruling: `if_down`.
+
+use std::time::Duration;
+
+use smallvec::SmallVec;
+
+use super::meeting::{Asked, Meeting};
+use super::settle::Spent;
+use super::{Admission, Limiter, Refusal, counts_locally, stake};
+use crate::limit::{Charge, Stake};
+use crate::policy::IfDown;
+use crate::store::Origin;
+use crate::telemetry::{Decided, DecisionSource};
+use crate::time::Micros;
+
+/// When a client that met `deny` may ask again: a store that is back is noticed within 2 s.
+const RETRY: Duration = Duration::from_secs(2);
+
+impl Limiter {
+    /// Decides without the store: a binding limit that says `deny` refuses the whole request and nothing is counted
+    /// anywhere; else those that say `local` are judged together in this process, and those that say `allow` pass it.
+    pub(super) fn without_store(&self, mut meeting: Meeting<'_>) -> Result<Admission, Refusal> {
+        let mut denied = None;
+        for (index, if_down, stake) in limits(&meeting) {
+            match (if_down, stake) {
+                (IfDown::Deny, _) => {
+                    meeting.decide(index, Decided::StoreDown);
+                    meeting.source(index, DecisionSource::Closed);
+                    if stake == Stake::Binding {
+                        denied = denied.or(Some(index));
+                    }
+                }
+                (IfDown::Allow | IfDown::Local, _) => {}
+            }
+        }
+        if let Some(limit) = denied {
+            return Err(Refusal::StoreDown { limit, retry: RETRY });
+        }
+        for (index, if_down, _) in limits(&meeting) {
+            if if_down == IfDown::Allow {
+                meeting.decide(index, Decided::Allowed);
+                meeting.source(index, DecisionSource::Open);
+            }
+        }
+        self.judge_locally(meeting)
+    }
+
+    fn judge_locally(&self, mut meeting: Meeting<'_>) -> Result<Admission, Refusal> {
+        let charges: SmallVec<[Charge; 4]> = meeting.local_charges(|_| true).collect();
+        let Some(local) = self.store.local().filter(|_| !charges.is_empty()) else {
+            return Ok(self.admission(meeting, Micros::ZERO, SmallVec::new()));
+        };
+        let asked: SmallVec<[Asked; 4]> = std::mem::take(&mut meeting.asked);
+        meeting.asked = asked
+            .into_iter()
+            .filter(|asked| meeting.limit(asked.limit).is_some_and(counts_locally))
+            .collect();
+        let ruling = local.admit(&charges);
+        let delay = meeting.weigh(&ruling, DecisionSource::Local)?;
+        let spent: SmallVec<[Spent; 4]> = ruling
+            .receipts(&charges)
+            .map(|receipt| (Origin::Local, receipt))
+            .collect();
+        Ok(self.admission(meeting, delay, spent))
+    }
+}
+
+/// The limits that asked something, each once.
+fn limits(meeting: &Meeting<'_>) -> SmallVec<[(usize, IfDown, Stake); 4]> {
+    let mut limits: SmallVec<[usize; 4]> = meeting.asked.iter().map(|asked| asked.limit).collect();
+    limits.dedup();
+    limits
+        .into_iter()
+        .filter_map(|index| {
+            let limit = meeting.limit(index)?;
+            Some((index, limit.if_down, stake(meeting.policy, limit)))
+        })
+        .collect()
+}
