@@ -54,7 +54,9 @@ impl Bound {
             workers: (0..workers.get()).map(|_| Sockets(Vec::new())).collect(),
         };
         for &address in addresses {
-            bound.claim(address).map_err(|source| BindError { address, source })?;
+            bound
+                .claim(address)
+                .map_err(|source| BindError { address, source })?;
         }
         Ok(bound)
     }
@@ -66,7 +68,9 @@ impl Bound {
         drop(probe);
         let label: Arc<str> = configured.to_string().into();
         for worker in &mut self.workers {
-            worker.0.push((Arc::clone(&label), listen(address, Port::Shared)?));
+            worker
+                .0
+                .push((Arc::clone(&label), listen(address, Port::Shared)?));
         }
         self.addresses.push(address);
         Ok(())
@@ -87,7 +91,10 @@ impl Bound {
 
 impl Sockets {
     pub(super) fn into_listeners(self) -> io::Result<Vec<(Arc<str>, TcpListener)>> {
-        self.0.into_iter().map(|(label, socket)| Ok((label, TcpListener::from_std(socket)?))).collect()
+        self.0
+            .into_iter()
+            .map(|(label, socket)| Ok((label, TcpListener::from_std(socket)?)))
+            .collect()
     }
 }
 
@@ -98,7 +105,11 @@ enum Port {
 }
 
 fn listen(address: SocketAddr, port: Port) -> io::Result<std::net::TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
     socket.set_reuse_address(true)?;
     if let Port::Shared = port {
         socket.set_reuse_port(true)?;
@@ -130,7 +141,14 @@ pub(super) async fn serve(
         match accepted {
             Ok(connection) => {
                 pause = FIRST_PAUSE;
-                start(&mut connections, &label, connection, &gateway, timeouts, &hears);
+                start(
+                    &mut connections,
+                    &label,
+                    connection,
+                    &gateway,
+                    timeouts,
+                    &hears,
+                );
             }
             Err(error) if is_of_one_connection(&error) => {}
             Err(error) => {
@@ -145,7 +163,14 @@ pub(super) async fn serve(
     };
     // Who was already connected in the system's queue is served; whoever comes later is refused.
     while let Some(Ok(connection)) = pending(&listener).await {
-        start(&mut connections, &label, connection, &gateway, timeouts, &hears);
+        start(
+            &mut connections,
+            &label,
+            connection,
+            &gateway,
+            timeouts,
+            &hears,
+        );
     }
     drop(listener);
     finish(connections, grace).await
@@ -159,7 +184,10 @@ fn start(
     timeouts: ClientTimeouts,
     stop: &Stop,
 ) {
-    let peer = Peer { address, scheme: Scheme::Http };
+    let peer = Peer {
+        address,
+        scheme: Scheme::Http,
+    };
     let counted = gateway.events().connection(label);
     let (gateway, stop) = (Rc::clone(gateway), stop.clone());
     connections.spawn_local(async move {
@@ -170,7 +198,9 @@ fn start(
 
 /// The next connection that waits already.
 async fn pending(listener: &TcpListener) -> Option<io::Result<(TcpStream, SocketAddr)>> {
-    timeout(Duration::from_millis(1), listener.accept()).await.ok()
+    timeout(Duration::from_millis(1), listener.accept())
+        .await
+        .ok()
 }
 
 async fn finish(mut connections: JoinSet<()>, grace: Duration) -> Drained {
@@ -199,7 +229,9 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 impl fmt::Display for BindError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.source.kind() {
-            io::ErrorKind::AddrInUse => write!(f, "cannot listen on {}: another process does", self.address),
+            io::ErrorKind::AddrInUse => {
+                write!(f, "cannot listen on {}: another process does", self.address)
+            }
             _ => write!(f, "cannot listen on {}", self.address),
         }
     }
