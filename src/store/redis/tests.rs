@@ -33,7 +33,11 @@ fn spec(server: &Server, deadline: Duration) -> StoreSpec {
 }
 
 fn open(spec: &StoreSpec) -> Store {
-    let events = Events::new(&Registry::new());
+    open_counted(spec, &Registry::new())
+}
+
+fn open_counted(spec: &StoreSpec, registry: &Registry) -> Store {
+    let events = Events::new(registry);
     let shared = Shared::new(spec, None, Clock::system(), &events).unwrap();
     Store::open(spec, &shared, &events)
 }
@@ -142,7 +146,9 @@ async fn a_killed_server_is_found_again() {
 #[tokio::test]
 async fn a_frozen_server_costs_a_deadline_and_then_nothing() {
     let server = Server::start(&[]).await;
-    let store = connected(&server, DEADLINE).await;
+    let registry = Registry::new();
+    let store = open_counted(&spec(&server, DEADLINE), &registry);
+    within(RECOVERY, &store, "connects").await;
     server.freeze();
     let frozen = Instant::now();
     while frozen.elapsed() < Duration::from_millis(1500) {
@@ -155,8 +161,15 @@ async fn a_frozen_server_costs_a_deadline_and_then_nothing() {
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
+    let says = |line: &str| assert!(registry.encode().contains(line), "{line}: {}", registry.encode());
+    says("sluice_store_breaker_open 1");
+    says("sluice_store_fallback 1");
+    says("sluice_store_up 0");
     server.thaw();
     within(RECOVERY, &store, "a server that goes on").await;
+    says("sluice_store_breaker_open 0");
+    says("sluice_store_fallback 0");
+    says("sluice_store_up 1");
 }
 
 #[tokio::test]
@@ -190,11 +203,15 @@ async fn a_client_that_hangs_up_while_it_waits_spends_nothing() {
 #[tokio::test]
 async fn a_lost_script_is_sent_again() {
     let server = Server::start(&[]).await;
-    let store = connected(&server, PATIENT).await;
+    let registry = Registry::new();
+    let store = open_counted(&spec(&server, PATIENT), &registry);
     for n in 0..50 {
-        server.command(None, &["SCRIPT", "FLUSH"]).await;
         assert_eq!(passes(ask(&store, "flushed", 25).await), n < 25);
+        server.command(None, &["SCRIPT", "FLUSH"]).await;
     }
+    let page = registry.encode();
+    assert!(page.contains("sluice_store_errors_total{kind=\"noscript\"} 49"), "{page}");
+    assert!(page.contains("sluice_store_up 1"), "{page}");
 }
 
 #[tokio::test]
@@ -283,4 +300,23 @@ async fn gateways_of_one_store_share_a_secret() {
     let secret = |store: &Store| store.shared().keys.offer();
     assert!(secret(&one).is_some());
     assert_eq!(secret(&one), secret(&other));
+}
+
+#[tokio::test]
+async fn speaks_tcp_with_a_user_and_a_database() {
+    let port = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+    let number = port.to_string();
+    let server = Server::start(&["--port", &number, "--bind", "127.0.0.1", "--user", "gate", "on", ">word", "~*", "+@all"]).await;
+    let StoreSpec::Redis(redis) = spec(&server, PATIENT) else { return };
+    let store = open(&StoreSpec::Redis(RedisSpec {
+        address: RedisAddress::Tcp { host: "127.0.0.1".to_owned(), port },
+        username: Some("gate".to_owned()),
+        password: Some(Secret::new("word")),
+        database: 3,
+        ..redis
+    }));
+    assert!(passes(ask(&store, "tcp", 1).await));
+    assert!(!passes(ask(&store, "tcp", 1).await));
+    let Value::BulkString(keyspace) = server.command(None, &["INFO", "keyspace"]).await else { return };
+    assert!(String::from_utf8_lossy(&keyspace).contains("db3:"));
 }
