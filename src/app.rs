@@ -131,7 +131,7 @@ pub fn run(loaded: Loaded, source: Source, announce: impl FnOnce(&Addresses)) ->
     };
     let (stop, stopped) = server::signal();
     let workers = process.start_workers(bound, &stopped)?;
-    tracing::info!(listen = join(&addresses.listen), admin = %addresses.admin, "the gateway is listening");
+    tracing::info!(listen = %join(&addresses.listen), admin = %addresses.admin, "the gateway is listening");
     announce(&addresses);
 
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
