@@ -7,8 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use sluice::limit::algorithm::Entry;
-use sluice::limit::{ChargeId, Key, Ruling, State};
-use sluice::store::redis::script::{self, Call, ForeignValue};
+use sluice::limit::{ChargeId, Key, State};
+use sluice::store::redis::script::{self, Call, Rulings};
 use sluice::time::Timestamp;
 
 /// What a command answers.
@@ -19,7 +19,7 @@ pub(crate) enum Answer {
     Number(i64),
     Bytes(Vec<u8>),
     Nothing,
-    List(Vec<Answer>),
+    List(Vec<Self>),
 }
 
 impl Answer {
@@ -57,7 +57,7 @@ pub(crate) struct Server {
     sha: String,
 }
 
-pub(crate) type Reply = (Timestamp, Vec<Result<Ruling, ForeignValue>>);
+pub(crate) type Reply = (Timestamp, Rulings);
 
 impl Server {
     pub(crate) fn start() -> Self {
@@ -177,8 +177,9 @@ pub(crate) fn numbers(bytes: &[u8]) -> Vec<u64> {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-        let _ = std::fs::remove_dir_all(&self.directory);
+        // What fails here fails no test.
+        drop(self.process.kill());
+        drop(self.process.wait());
+        drop(std::fs::remove_dir_all(&self.directory));
     }
 }

@@ -91,7 +91,7 @@ impl Walk {
             9 => self.now += self.dice.below(2 * ahead),
             _ => self.now += self.dice.below(ahead / 8),
         }
-        self.now = self.now.max(EPOCH - (1 << 49)).min(EPOCH + (1 << 49));
+        self.now = self.now.clamp(EPOCH - (1 << 49), EPOCH + (1 << 49));
     }
 
     /// One call to both; gives up at the first difference.

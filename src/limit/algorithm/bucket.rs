@@ -63,12 +63,8 @@ pub struct Bucket {
 }
 
 /// The row of the registry.
-pub(super) const KIND: Kind = Kind {
-    code: 4,
-    lua: include_str!("bucket.lua"),
-    params: 6,
-    fresh: || State::Numbers(SmallVec::new_const()),
-};
+pub(super) const KIND: Kind =
+    Kind { code: 4, lua: include_str!("bucket.lua"), params: 6, fresh: || State::Numbers(SmallVec::new_const()) };
 
 /// Whole times that `b` goes into `a`. Divisors here are compiled amounts, which are never zero.
 fn ratio(a: u64, b: u64) -> u64 {
@@ -202,21 +198,13 @@ impl Judge for Bucket {
         let drained = ratio(since.saturating_sub(mark), self.step).saturating_mul(self.drain);
         let left = cost.get().saturating_mul(self.unit).saturating_sub(drained);
         let debt = debt.saturating_sub(left);
-        *state = if debt == 0 {
-            (KIND.fresh)()
-        } else {
-            State::Numbers(smallvec![debt, since])
-        };
+        *state = if debt == 0 { (KIND.fresh)() } else { State::Numbers(smallvec![debt, since]) };
     }
 
     fn quota(&self, state: &State, now: Timestamp) -> Quota {
         let (debt, since) = self.view(state, now);
         let remaining = ratio(self.capacity.saturating_sub(debt), self.unit);
-        let reset_after = if debt == 0 {
-            Micros::ZERO
-        } else {
-            self.until_drained(debt, since, now)
-        };
+        let reset_after = if debt == 0 { Micros::ZERO } else { self.until_drained(debt, since, now) };
         Quota { remaining, reset_after }
     }
 
@@ -274,7 +262,10 @@ mod tests {
         let burst = BucketSpec { window: hour, burst: most + 1, amount: most, ..SPEC };
         assert_eq!(
             text(burst),
-            format!("a burst of {} is too large to be counted exactly in a window of 1h: at most {most} fits", most + 1)
+            format!(
+                "a burst of {} is too large to be counted exactly in a window of 1h: at most {most} fits",
+                most + 1
+            )
         );
         assert!(Bucket::new(BucketSpec { burst: most, ..burst }).is_ok());
         let slow = BucketSpec { amount: 1, window: Micros::new(31_536_000_000_000), burst: 1000, ..SPEC };

@@ -86,11 +86,11 @@ fn drained_in_steps(admitted: &Admitted, now: u64, tick: u64, unit: u128, amount
     debt
 }
 
-pub(super) fn fits(_meter: Meter, room: Room, cost: u32) -> bool {
+pub(super) fn fits(room: Room, cost: u32) -> bool {
     room.used + u128::from(cost) * room.unit <= room.most
 }
 
-pub(super) fn remaining(_meter: Meter, room: Room) -> u64 {
+pub(super) fn remaining(room: Room) -> u64 {
     u64::try_from(room.most.saturating_sub(room.used) / room.unit).unwrap()
 }
 
