@@ -47,7 +47,9 @@ mod tests {
         let text = |result: Result<(), InvalidMeter>| result.unwrap_err().to_string();
         assert!(text(amount(0, 5)).contains("at least 1"));
         assert!(text(amount(10_001, 10_000)).contains("10001 is too large to be counted exactly: at most 10000 fits"));
-        assert!(text(window(Micros::new(9_000), Micros::new(10_000))).contains("9ms is too short: it is at least 10ms"));
+        assert!(
+            text(window(Micros::new(9_000), Micros::new(10_000))).contains("9ms is too short: it is at least 10ms")
+        );
         assert!(text(window(Micros::new(1 << 51), Micros::new(1))).contains("at most 35 years"));
         assert_eq!(window(Micros::SECOND, Micros::new(1)), Ok(()));
     }

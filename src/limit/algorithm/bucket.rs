@@ -63,12 +63,8 @@ pub struct Bucket {
 }
 
 /// The row of the registry.
-pub(super) const KIND: Kind = Kind {
-    code: 4,
-    lua: include_str!("bucket.lua"),
-    params: 6,
-    fresh: || State::Numbers(SmallVec::new_const()),
-};
+pub(super) const KIND: Kind =
+    Kind { code: 4, lua: include_str!("bucket.lua"), params: 6, fresh: || State::Numbers(SmallVec::new_const()) };
 
 /// Whole times that `b` goes into `a`. Divisors here are compiled amounts, which are never zero.
 fn ratio(a: u64, b: u64) -> u64 {
@@ -104,6 +100,12 @@ impl Bucket {
         let bucket = Self { spec, tick, unit, step, drain, brim, capacity };
         bucket.check_drain()?;
         Ok(bucket)
+    }
+
+    /// What it is made of, as it was given.
+    #[must_use]
+    pub fn spec(&self) -> BucketSpec {
+        self.spec
     }
 
     /// That the full bucket drains in a time that can be counted.
@@ -196,21 +198,13 @@ impl Judge for Bucket {
         let drained = ratio(since.saturating_sub(mark), self.step).saturating_mul(self.drain);
         let left = cost.get().saturating_mul(self.unit).saturating_sub(drained);
         let debt = debt.saturating_sub(left);
-        *state = if debt == 0 {
-            (KIND.fresh)()
-        } else {
-            State::Numbers(smallvec![debt, since])
-        };
+        *state = if debt == 0 { (KIND.fresh)() } else { State::Numbers(smallvec![debt, since]) };
     }
 
     fn quota(&self, state: &State, now: Timestamp) -> Quota {
         let (debt, since) = self.view(state, now);
         let remaining = ratio(self.capacity.saturating_sub(debt), self.unit);
-        let reset_after = if debt == 0 {
-            Micros::ZERO
-        } else {
-            self.until_drained(debt, since, now)
-        };
+        let reset_after = if debt == 0 { Micros::ZERO } else { self.until_drained(debt, since, now) };
         Quota { remaining, reset_after }
     }
 
@@ -268,7 +262,10 @@ mod tests {
         let burst = BucketSpec { window: hour, burst: most + 1, amount: most, ..SPEC };
         assert_eq!(
             text(burst),
-            format!("a burst of {} is too large to be counted exactly in a window of 1h: at most {most} fits", most + 1)
+            format!(
+                "a burst of {} is too large to be counted exactly in a window of 1h: at most {most} fits",
+                most + 1
+            )
         );
         assert!(Bucket::new(BucketSpec { burst: most, ..burst }).is_ok());
         let slow = BucketSpec { amount: 1, window: Micros::new(31_536_000_000_000), burst: 1000, ..SPEC };
@@ -291,6 +288,17 @@ mod tests {
         }
         assert_eq!(waits.len(), 16, "10 s hold 16 turns of 600 ms");
         assert_eq!(waits.last(), Some(&9_600_000));
+    }
+
+    #[test]
+    fn a_receipt_from_before_the_clock_was_healed_gives_nothing_back() {
+        let meter = Bucket::new(SPEC).unwrap();
+        let mut state = (KIND.fresh)();
+        let (then, now) = (Timestamp::from_micros(1_000_000_000), Timestamp::from_micros(900_000_000));
+        let mark = meter.spend(&mut state, then, Cost::new(5), ChargeId::new(1));
+        assert!(meter.heal(&mut state, now));
+        meter.give_back(&mut state, now, mark, ChargeId::new(1), Cost::new(5));
+        assert_eq!(meter.quota(&state, now).remaining, 15);
     }
 
     #[test]

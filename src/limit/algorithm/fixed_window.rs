@@ -18,12 +18,8 @@ pub struct FixedWindow {
 }
 
 /// The row of the registry.
-pub(super) const KIND: Kind = Kind {
-    code: 1,
-    lua: include_str!("fixed_window.lua"),
-    params: 2,
-    fresh: || State::Numbers(SmallVec::new_const()),
-};
+pub(super) const KIND: Kind =
+    Kind { code: 1, lua: include_str!("fixed_window.lua"), params: 2, fresh: || State::Numbers(SmallVec::new_const()) };
 
 impl FixedWindow {
     /// `amount` units a window.
@@ -89,20 +85,12 @@ impl Judge for FixedWindow {
         }
         let used = used.saturating_sub(cost.get());
         // An emptied window is no window: the next charge opens its own.
-        *state = if used == 0 {
-            (KIND.fresh)()
-        } else {
-            State::Numbers(smallvec![mark, used])
-        };
+        *state = if used == 0 { (KIND.fresh)() } else { State::Numbers(smallvec![mark, used]) };
     }
 
     fn quota(&self, state: &State, now: Timestamp) -> Quota {
         let (start, used) = self.open(state, now);
-        let reset_after = if used == 0 {
-            Micros::ZERO
-        } else {
-            start.after(self.window).since(now)
-        };
+        let reset_after = if used == 0 { Micros::ZERO } else { start.after(self.window).since(now) };
         Quota { remaining: self.amount.saturating_sub(used), reset_after }
     }
 

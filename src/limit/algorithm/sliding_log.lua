@@ -8,7 +8,7 @@
 --   added   cost by member, all at `now`        lump    sum of added
 --   removed members that leave                  gone    how many
 --   trim    entries up to this time leave       clear   all leave
-do
+M[2] = function()
   local TOTAL = 'total'
 
   -- Bounds of a range by time: scores are never below 0, the total always is.
@@ -149,22 +149,24 @@ do
   end
 
   local function give_back(m, state, now, mark, id, cost)
-    local member = format('%.0f:%.0f', id, cost)
+    local member, time = format('%.0f:%.0f', id, cost), now
     if state.added[member] then
       state.added[member] = nil
       state.lump = state.lump - cost
     elseif not state.stored or state.removed[member] then
       return false
     else
-      local time = call('ZSCORE', state.key, member)
-      if not time or tonumber(time) <= state.after then
+      time = tonumber(call('ZSCORE', state.key, member) or nil)
+      if not time or time <= state.after then
         return false
       end
     end
     state.removed[member] = true
     state.gone = state.gone + 1
     state.sum = state.sum - cost
-    state.newest = nil
+    if state.newest and time >= state.newest then
+      state.newest = nil
+    end
     return true
   end
 
@@ -202,7 +204,7 @@ do
     call('PEXPIRE', key, ttl)
   end
 
-  M[2] = {
+  return {
     params = 2, load = load, write = write,
     heal = heal, judge = judge, spend = spend, give_back = give_back, quota = quota,
   }

@@ -21,12 +21,8 @@ pub struct SlidingLog {
 }
 
 /// The row of the registry.
-pub(super) const KIND: Kind = Kind {
-    code: 2,
-    lua: include_str!("sliding_log.lua"),
-    params: 2,
-    fresh: || State::Log(Vec::new()),
-};
+pub(super) const KIND: Kind =
+    Kind { code: 2, lua: include_str!("sliding_log.lua"), params: 2, fresh: || State::Log(Vec::new()) };
 
 impl SlidingLog {
     /// `amount` units a window.

@@ -34,9 +34,10 @@ else
   end
 end
 
--- By key: its state (false: a foreign value), its algorithm where it is to be written, and how long it counts.
+-- By key: its state (false: a foreign value); where it is to be written, its algorithm and the last meter; and how long
+-- it counts, where that is known.
 local values = call('MGET', unpack(KEYS))
-local states, changed, resets = {}, {}, {}
+local states, changed, meters, resets = {}, {}, {}, {}
 
 -- Whether any key without a value in one string holds something else.
 local others
@@ -51,6 +52,16 @@ local function any_others()
     others = call('EXISTS', unpack(keys)) > 0
   end
   return others
+end
+
+local kinds = {}
+local function algorithm(code)
+  local kind = kinds[code]
+  if not kind then
+    kind = M[code]()
+    kinds[code] = kind
+  end
+  return kind
 end
 
 local function read(kind, m, k)
@@ -80,8 +91,7 @@ local function load(kind, m, k)
     state = read(kind, m, k)
     states[k] = state
     if state and kind.heal(m, state, now) then
-      local _, reset = kind.quota(m, state, now)
-      changed[k], resets[k] = kind, reset
+      changed[k], meters[k] = kind, m
     end
   end
   return state
@@ -94,7 +104,7 @@ local places, verdicts, waits = {}, {}, {}
 local function decide(i, n)
   local foreign, refused = false, false
   for c = 1, n do
-    local kind = M[N[i + 1]]
+    local kind = algorithm(N[i + 1])
     local state = load(kind, i + 5, N[i])
     places[c] = i
     if state then
@@ -114,7 +124,7 @@ local function decide(i, n)
   out[size] = refused and REFUSED or SPENT
   for c = 1, n do
     local p = places[c]
-    local k, kind, cost = N[p], M[N[p + 1]], N[p + 3]
+    local k, kind, cost = N[p], algorithm(N[p + 1]), N[p + 3]
     local state, m = states[k], p + 5
     local booked, mark = 0, 0
     if not refused and verdicts[c] <= DELAY and cost > 0 then
@@ -131,24 +141,22 @@ local function decide(i, n)
 end
 
 local function give_back(i)
-  local k, kind, m = N[i], M[N[i + 1]], i + 2
+  local k, kind, m = N[i], algorithm(N[i + 1]), i + 2
   local state = load(kind, m, k)
   i = m + kind.params
   if state and kind.give_back(m, state, now, N[i + 2], N[i + 1], N[i]) then
-    local _, reset = kind.quota(m, state, now)
-    changed[k], resets[k] = kind, reset
+    changed[k], meters[k], resets[k] = kind, m, nil
   end
   return i + 3
 end
 
 local function spend(i)
-  local k, kind, m = N[i], M[N[i + 1]], i + 2
+  local k, kind, m = N[i], algorithm(N[i + 1]), i + 2
   local state = load(kind, m, k)
   i = m + kind.params
   if state and N[i] > 0 then
     kind.spend(m, state, now, N[i], N[i + 1])
-    local _, reset = kind.quota(m, state, now)
-    changed[k], resets[k] = kind, reset
+    changed[k], meters[k], resets[k] = kind, m, nil
   end
   return i + 2
 end
@@ -169,8 +177,12 @@ end
 
 -- Every write comes after every judgement: an error above changes nothing. Expiry only collects what no longer counts.
 for k, kind in pairs(changed) do
-  local state = states[k]
-  local ttl = ceil(resets[k] / 1000) + slack
+  local state, reset = states[k], resets[k]
+  if not reset then
+    local _
+    _, reset = kind.quota(meters[k], state, now)
+  end
+  local ttl = ceil(reset / 1000) + slack
   if kind.write then
     kind.write(state, KEYS[k], now, ttl)
   elseif state[1] then

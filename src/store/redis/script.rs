@@ -63,6 +63,9 @@ pub struct Call {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ForeignValue;
 
+/// A ruling for each request of a call, in the order in which they were added.
+pub type Rulings = Vec<Result<Ruling, ForeignValue>>;
+
 /// A reply that is not one to this call.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct MalformedReply;
@@ -163,12 +166,11 @@ impl Call {
         self.packed.is_empty()
     }
 
-    /// Reads the reply to this call: the instant of judgement on the store's clock and a ruling for each request, in the
-    /// order in which they were added.
+    /// Reads the reply to this call: the instant of judgement on the store's clock, and the rulings.
     ///
     /// # Errors
     /// [`MalformedReply`] when it is anything but that.
-    pub fn decode(&self, reply: &[u8]) -> Result<(Timestamp, Vec<Result<Ruling, ForeignValue>>), MalformedReply> {
+    pub fn decode(&self, reply: &[u8]) -> Result<(Timestamp, Rulings), MalformedReply> {
         let mut numbers = Numbers(reply);
         let at = Timestamp::from_micros(numbers.next()?);
         let mut rulings = Vec::with_capacity(self.requests.len());

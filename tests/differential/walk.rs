@@ -1,0 +1,193 @@
+//! A random walk over many keys, judged by both twins.
+
+use std::collections::HashMap;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use sluice::limit::algorithm::{Bucket, BucketSpec, FixedWindow, Refill, SlidingLog, SlidingWindow};
+use sluice::limit::{Charge, ChargeId, Cost, Key, Meter, Receipt, Stake, State, driver};
+use sluice::store::redis::script::Call;
+use sluice::time::{Micros, Timestamp};
+
+use crate::server::Server;
+
+const STEPS: usize = 8_000;
+const EPOCH: u64 = 1_796_069_731_123_456;
+
+/// Numbers that follow from a seed (splitmix64).
+pub(crate) struct Dice(pub(crate) u64);
+
+impl Dice {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (mixed ^ (mixed >> 31)) % bound
+    }
+
+    pub(crate) fn one_in(&mut self, count: u64) -> bool {
+        self.below(count) == 0
+    }
+}
+
+const WINDOWS: [u64; 4] = [10_000, 1_000_000, 60_000_000, 90_000_000_000];
+
+/// A meter of the kind and window that belong to `counter`; its amounts differ from time to time.
+pub(crate) fn meter(counter: u64, dice: &mut Dice) -> Meter {
+    let window = Micros::new(WINDOWS[usize::try_from(counter / 5 % 4).unwrap()]);
+    let amount = if dice.one_in(8) { 1 + dice.below(9_999) } else { 1 + dice.below(12) };
+    match counter % 5 {
+        0 => Meter::FixedWindow(FixedWindow::new(amount, window).unwrap()),
+        1 => Meter::SlidingLog(SlidingLog::new(amount, window).unwrap()),
+        2 => Meter::SlidingWindow(SlidingWindow::new(amount, window).unwrap()),
+        kind => {
+            let refill = if kind == 3 { Refill::Continuous } else { Refill::Interval };
+            let max_wait = Micros::new(dice.below(3 * window.get()));
+            let (burst, queue) = (1 + dice.below(15), dice.below(3) * dice.below(4));
+            Meter::Bucket(Bucket::new(BucketSpec { amount, window, burst, queue, max_wait, refill }).unwrap())
+        }
+    }
+}
+
+struct Walk {
+    dice: Dice,
+    server: Server,
+    now: u64,
+    next: u64,
+    states: HashMap<Key, State>,
+    receipts: Vec<Receipt>,
+    rejected: usize,
+    spent: usize,
+}
+
+impl Walk {
+    fn charge(&mut self, counter: u64) -> Charge {
+        self.next += 1;
+        Charge {
+            key: Key::new(format!("walk:{counter}")),
+            meter: meter(counter, &mut self.dice),
+            cost: Cost::new(u32::try_from(if self.dice.one_in(50) { 500 } else { self.dice.below(5) }).unwrap()),
+            id: ChargeId::new((1 << 52) + self.next),
+            stake: if self.dice.one_in(5) { Stake::Watching } else { Stake::Binding },
+        }
+    }
+
+    fn request(&mut self) -> Vec<Charge> {
+        let first = self.dice.below(20);
+        let count = 1 + self.dice.below(3);
+        (0..count).map(|more| (first + 7 * more) % 20).map(|counter| self.charge(counter)).collect()
+    }
+
+    fn state(&mut self, key: &Key, meter: &Meter) -> &mut State {
+        self.states.entry(key.clone()).or_insert_with(meter.kind().fresh)
+    }
+
+    fn tick(&mut self) {
+        let ahead = WINDOWS[usize::try_from(self.dice.below(4)).unwrap()];
+        match self.dice.below(20) {
+            0 => self.now -= self.dice.below(ahead),
+            1 => self.now -= self.dice.below(3 * ahead),
+            2..=8 => {}
+            9 => self.now += self.dice.below(2 * ahead),
+            _ => self.now += self.dice.below(ahead / 8),
+        }
+        self.now = self.now.clamp(EPOCH - (1 << 49), EPOCH + (1 << 49));
+    }
+
+    /// One call to both; gives up at the first difference.
+    fn step(&mut self) {
+        self.tick();
+        let now = Timestamp::from_micros(self.now);
+        let mut call = Call::new();
+        let mut expected = Vec::new();
+        let mut receipts = Vec::new();
+        for _ in 0..=self.dice.below(5) {
+            match self.dice.below(10) {
+                0 if !self.receipts.is_empty() => {
+                    // Mostly recent ones, which still count.
+                    let count = self.receipts.len();
+                    let back = if self.dice.one_in(4) { count } else { count.min(8) };
+                    let back = self.dice.below(u64::try_from(back).unwrap());
+                    let receipt = self.receipts.remove(count - 1 - usize::try_from(back).unwrap());
+                    call.give_back(&receipt);
+                    driver::give_back(self.state(&receipt.key, &receipt.meter), &receipt, now);
+                }
+                1 => {
+                    let counter = self.dice.below(20);
+                    let charge = self.charge(counter);
+                    call.spend(&charge);
+                    driver::spend(self.state(&charge.key, &charge.meter), &charge, now);
+                }
+                _ => {
+                    let charges = self.request();
+                    call.judge(&charges);
+                    let mut states: Vec<State> =
+                        charges.iter().map(|charge| self.state(&charge.key, &charge.meter).clone()).collect();
+                    let ruling = driver::decide(&mut states.iter_mut().collect::<Vec<_>>(), &charges, now);
+                    for (charge, state) in charges.iter().zip(states) {
+                        self.states.insert(charge.key.clone(), state);
+                    }
+                    receipts.extend(ruling.receipts(&charges));
+                    self.rejected += usize::from(ruling.retry().is_some());
+                    self.spent += usize::from(ruling.spent());
+                    expected.push(Ok(ruling));
+                }
+            }
+        }
+        let (at, rulings) = self.server.call(&call, Some(now));
+        assert_eq!(at, now);
+        assert_eq!(rulings, expected);
+        self.receipts.extend(receipts);
+        self.compare(&call);
+    }
+
+    fn compare(&mut self, call: &Call) {
+        for key in call.keys() {
+            let mut state = self.states[key].clone();
+            if let State::Log(entries) = &mut state {
+                entries.sort_by_key(|entry| (entry.at, entry.id));
+            }
+            let fresh = match &state {
+                State::Numbers(_) => State::Numbers(Default::default()),
+                State::Log(_) => State::Log(Vec::new()),
+            };
+            assert_eq!(self.server.state(key, &fresh), state, "stored at {key:?}");
+        }
+    }
+}
+
+fn walk(seed: u64) {
+    println!("seed {seed}");
+    let mut walk = Walk {
+        dice: Dice(seed),
+        server: Server::start(),
+        now: EPOCH,
+        next: 0,
+        states: HashMap::new(),
+        receipts: Vec::new(),
+        rejected: 0,
+        spent: 0,
+    };
+    for _ in 0..STEPS {
+        walk.step();
+    }
+    println!("{} requests spent, {} rejected", walk.spent, walk.rejected);
+    assert!(walk.spent > STEPS / 4 && walk.rejected > STEPS / 4, "the walk saw both");
+    // Every key that a call leaves expires by itself.
+    for key in walk.states.keys() {
+        let ttl = walk.server.run(&["PTTL", key.as_str()]).number();
+        assert!(ttl > 0 || ttl == -2, "{key:?} never expires");
+    }
+}
+
+#[test]
+fn twins_agree_on_known_walks() {
+    walk(1);
+    walk(2);
+}
+
+#[test]
+fn twins_agree_on_a_new_walk() {
+    let seed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros();
+    walk(u64::try_from(seed).unwrap());
+}
