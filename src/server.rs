@@ -27,7 +27,9 @@ use crate::gateway::Gateway;
 /// # Errors
 /// When the system gives no event queue.
 pub fn runtime() -> io::Result<LocalRuntime> {
-    Builder::new_current_thread().enable_all().build_local(LocalOptions::default())
+    Builder::new_current_thread()
+        .enable_all()
+        .build_local(LocalOptions::default())
 }
 
 /// Serves on the worker's sockets until told to stop, then finishes what is under way.
@@ -43,7 +45,9 @@ pub async fn run_worker(
     let mut listeners = Vec::new();
     for (label, listener) in sockets.into_listeners()? {
         let (gateway, stop) = (Rc::clone(&gateway), stop.clone());
-        listeners.push(spawn_local(listener::serve(label, listener, gateway, timeouts, stop)));
+        listeners.push(spawn_local(listener::serve(
+            label, listener, gateway, timeouts, stop,
+        )));
     }
     let mut drained = Drained::default();
     for listener in listeners {

@@ -29,13 +29,19 @@ impl Snapshot {
     /// The first policy of the process.
     #[must_use]
     pub fn first(policy: Arc<Policy>) -> Self {
-        Self { policy, generation: 1 }
+        Self {
+            policy,
+            generation: 1,
+        }
     }
 
     /// The snapshot after this one.
     #[must_use]
     pub fn next(&self, policy: Arc<Policy>) -> Self {
-        Self { policy, generation: self.generation.saturating_add(1) }
+        Self {
+            policy,
+            generation: self.generation.saturating_add(1),
+        }
     }
 }
 
@@ -44,9 +50,21 @@ impl Instruments {
     #[must_use]
     pub fn resolve(policy: &Policy, events: &Events) -> Self {
         Self {
-            limits: policy.limits.iter().map(|limit| events.limit(&limit.name)).collect(),
-            upstreams: policy.upstreams.iter().map(|upstream| events.upstream(&upstream.name)).collect(),
-            routes: policy.routes.iter().map(|route| events.route(&route.name)).collect(),
+            limits: policy
+                .limits
+                .iter()
+                .map(|limit| events.limit(&limit.name))
+                .collect(),
+            upstreams: policy
+                .upstreams
+                .iter()
+                .map(|upstream| events.upstream(&upstream.name))
+                .collect(),
+            routes: policy
+                .routes
+                .iter()
+                .map(|route| events.route(&route.name))
+                .collect(),
             unrouted: events.route("none"),
         }
     }
@@ -54,6 +72,8 @@ impl Instruments {
     /// The cells of a route, by index into [`Policy::routes`]; none where nothing matched.
     #[must_use]
     pub fn route(&self, route: Option<usize>) -> &RouteEvents {
-        route.and_then(|route| self.routes.get(route)).unwrap_or(&self.unrouted)
+        route
+            .and_then(|route| self.routes.get(route))
+            .unwrap_or(&self.unrouted)
     }
 }

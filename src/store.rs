@@ -27,7 +27,6 @@ use secret::Keys;
 /// How often a worker frees expired keys, and in how many shards each time: all of them at least every 4 s.
 const SWEEP: (Duration, usize) = (Duration::from_millis(250), 16);
 
-
 /// Why a store gave no ruling.
 #[derive(Clone, Debug, Eq, PartialEq)]
 #[non_exhaustive]

@@ -62,8 +62,16 @@ where
     /// The upstream without any connection yet. Must be called on a worker's runtime.
     #[must_use]
     pub fn new(spec: Arc<UpstreamSpec>) -> Rc<Self> {
-        let servers = spec.servers.iter().map(|server| Rc::new(Server::new(server, &spec.host))).collect();
-        let upstream = Rc::new(Self { spec, servers, turn: Turn::default() });
+        let servers = spec
+            .servers
+            .iter()
+            .map(|server| Rc::new(Server::new(server, &spec.host)))
+            .collect();
+        let upstream = Rc::new(Self {
+            spec,
+            servers,
+            turn: Turn::default(),
+        });
         spawn_local(sweep(Rc::downgrade(&upstream)));
         upstream
     }
@@ -78,7 +86,11 @@ where
     ///
     /// # Errors
     /// What the last server that was tried answered.
-    pub async fn lease(&self, freshness: Freshness, connect: Duration) -> Result<Lease<B>, ConnectError> {
+    pub async fn lease(
+        &self,
+        freshness: Freshness,
+        connect: Duration,
+    ) -> Result<Lease<B>, ConnectError> {
         let mut failure = ConnectError::Resolve;
         for server in self.turn.rotate(&self.servers).take(SERVERS_TRIED) {
             if freshness == Freshness::Any
@@ -110,14 +122,26 @@ impl<B> Server<B> {
             HostRule::Upstream => HeaderValue::from_str(&authority(spec)).ok(),
             HostRule::Fixed(name) => HeaderValue::from_str(name).ok(),
         };
-        Self { host, addresses: Rc::new(Addresses::new(spec)), parked: Parked::default() }
+        Self {
+            host,
+            addresses: Rc::new(Addresses::new(spec)),
+            parked: Parked::default(),
+        }
     }
 }
 
 /// `host:port`, an IPv6 address in brackets, the default port left out.
 fn authority(server: &ServerSpec) -> String {
-    let bracketed = if server.host.contains(':') { format!("[{}]", server.host) } else { server.host.to_string() };
-    if server.port == 80 { bracketed } else { format!("{bracketed}:{}", server.port) }
+    let bracketed = if server.host.contains(':') {
+        format!("[{}]", server.host)
+    } else {
+        server.host.to_string()
+    };
+    if server.port == 80 {
+        bracketed
+    } else {
+        format!("{bracketed}:{}", server.port)
+    }
 }
 
 /// Tidies as long as the upstream is in use; a connection outlives its idle time by half of it at most.
@@ -127,15 +151,24 @@ where
     B::Error: Into<Box<dyn StdError + Send + Sync>>,
 {
     loop {
-        let Some(pause) = upstream.upgrade().map(|upstream| upstream.spec.timeouts.idle / 2) else { return };
+        let Some(pause) = upstream
+            .upgrade()
+            .map(|upstream| upstream.spec.timeouts.idle / 2)
+        else {
+            return;
+        };
         sleep(pause.clamp(Duration::from_millis(100), Duration::from_secs(30))).await;
-        let Some(upstream) = upstream.upgrade() else { return };
+        let Some(upstream) = upstream.upgrade() else {
+            return;
+        };
         upstream.tidy();
     }
 }
 
 impl<B> fmt::Debug for Upstream<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Upstream").field("spec", &self.spec).finish_non_exhaustive()
+        f.debug_struct("Upstream")
+            .field("spec", &self.spec)
+            .finish_non_exhaustive()
     }
 }

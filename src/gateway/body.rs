@@ -2,12 +2,14 @@
 
 mod answer;
 mod idle;
+mod leftover;
 mod upload;
 
 pub use answer::Body;
 pub(super) use answer::{Content, Relay, Trailers};
+pub(super) use leftover::Leftover;
 pub use upload::Upload;
-pub(super) use upload::{Leftover, Progress, UploadState};
+pub(super) use upload::{Progress, UploadState};
 
 /// Why a body ended before its end. The other side sees a connection that breaks, never a clean end.
 #[derive(Debug)]

@@ -16,17 +16,38 @@ pub(super) fn request(head: &Parts) -> Result<(), Rejection> {
     if head.method == Method::CONNECT || head.method == Method::TRACE {
         return Err(Rejection::Method);
     }
-    let target = head.uri.path_and_query().map_or(0, |target| target.as_str().len());
-    if target + head.uri.authority().map_or(0, |authority| authority.as_str().len()) > TARGET_BYTES {
+    let target = head
+        .uri
+        .path_and_query()
+        .map_or(0, |target| target.as_str().len());
+    if target
+        + head
+            .uri
+            .authority()
+            .map_or(0, |authority| authority.as_str().len())
+        > TARGET_BYTES
+    {
         return Err(Rejection::TargetTooLong);
     }
-    if head.uri.scheme_str().is_some_and(|scheme| !["http", "https"].contains(&scheme)) {
-        return Err(Rejection::Malformed("the scheme of the target is neither http nor https"));
+    if head
+        .uri
+        .scheme_str()
+        .is_some_and(|scheme| !["http", "https"].contains(&scheme))
+    {
+        return Err(Rejection::Malformed(
+            "the scheme of the target is neither http nor https",
+        ));
     }
     if head.uri.path() == "*" && head.method != Method::OPTIONS {
         return Err(Rejection::Malformed("only OPTIONS may ask for *"));
     }
-    if head.version > Version::HTTP_10 && head.headers.get_all(header::EXPECT).iter().any(|value| !is_continue(value)) {
+    if head.version > Version::HTTP_10
+        && head
+            .headers
+            .get_all(header::EXPECT)
+            .iter()
+            .any(|value| !is_continue(value))
+    {
         return Err(Rejection::Expectation);
     }
     if headers::came_before(&head.headers) {
@@ -42,7 +63,8 @@ fn framing(head: &Parts) -> Result<(), Rejection> {
     match (codings.next(), codings.next()) {
         (None, _) => Ok(()),
         (Some(coding), None)
-            if head.version == Version::HTTP_11 && coding.as_bytes().eq_ignore_ascii_case(b"chunked") =>
+            if head.version == Version::HTTP_11
+                && coding.as_bytes().eq_ignore_ascii_case(b"chunked") =>
         {
             Ok(())
         }
@@ -51,5 +73,8 @@ fn framing(head: &Parts) -> Result<(), Rejection> {
 }
 
 fn is_continue(value: &HeaderValue) -> bool {
-    value.as_bytes().trim_ascii().eq_ignore_ascii_case(b"100-continue")
+    value
+        .as_bytes()
+        .trim_ascii()
+        .eq_ignore_ascii_case(b"100-continue")
 }

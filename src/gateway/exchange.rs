@@ -14,7 +14,8 @@ use super::body::{Progress, UploadState};
 use super::in_force::InForce;
 use super::respond::{CLIENT_GONE, Rejection};
 use crate::limit::Retry;
-use crate::limiter::Shown;
+use crate::limiter::{Admission, Met, Refusal, Shown};
+use crate::policy::UpstreamSpec;
 use crate::request::Client;
 use crate::telemetry::access::masked;
 use crate::telemetry::{AccessEntry, AccessSink, Decided};
@@ -58,7 +59,12 @@ struct Line {
 }
 
 impl Exchange {
-    pub(super) fn begin(now: Rc<InForce>, method: Method, upload: Rc<Progress>, request_id: HeaderValue) -> Self {
+    pub(super) fn begin(
+        now: Rc<InForce>,
+        method: Method,
+        upload: Rc<Progress>,
+        request_id: HeaderValue,
+    ) -> Self {
         Self {
             now,
             method,
@@ -79,8 +85,7 @@ impl Exchange {
         self.line = Some(Box::new(Line { sink, entry }));
     }
 
-    /// What the line says, where there will be one.
-    pub(super) fn entry(&mut self) -> Option<&mut AccessEntry> {
+    fn entry(&mut self) -> Option<&mut AccessEntry> {
         self.line.as_mut().map(|line| &mut line.entry)
     }
 
@@ -100,23 +105,49 @@ impl Exchange {
         }
     }
 
-    /// What its limits said.
-    pub(super) fn judged(&mut self, shown: Vec<Shown>, delay: Duration) {
-        self.shown = shown;
-        let (now, shown) = (&self.now, &self.shown);
-        let Some(Line { entry, .. }) = self.line.as_deref_mut() else { return };
-        let passed = if delay.is_zero() { Decided::Allowed } else { Decided::Delayed };
-        let limits = shown.iter().filter_map(|shown| {
-            let decided = match shown.rejected {
-                Some(Retry::Never) => Decided::Never,
-                Some(_) => Decided::Rejected,
-                None => passed,
-            };
-            Some((now.policy().limits.get(shown.limit)?.name.clone(), decided))
+    /// Its limits let it pass.
+    pub(super) fn judged(&mut self, admission: &mut Admission) {
+        self.shown = std::mem::take(&mut admission.shown);
+        let delay = Duration::from(admission.delay);
+        self.fared(&admission.met);
+        if let Some(entry) = self.entry() {
+            entry.delay = delay;
+            entry.decision = overall(&admission.met);
+        }
+    }
+
+    /// A limit said no.
+    pub(super) fn refused(&mut self, refusal: Refusal) -> Rejection {
+        if let Refusal::Limited { shown, .. } = &refusal {
+            self.shown.clone_from(shown);
+            self.fared(&met(shown));
+        }
+        refusal.into()
+    }
+
+    fn fared(&mut self, met: &Met) {
+        let now = &self.now;
+        let Some(line) = self.line.as_deref_mut() else {
+            return;
+        };
+        let named = met.iter().filter_map(|&(limit, decided)| {
+            Some((now.policy().limits.get(limit)?.name.clone(), decided))
         });
-        entry.limits = limits.collect::<SmallVec<_>>();
-        entry.delay = delay;
-        entry.decision = if shown.is_empty() { Decided::Skipped } else { passed };
+        line.entry.limits = named.collect();
+    }
+
+    /// It goes to this upstream.
+    pub(super) fn forwarded(&mut self, upstream: &UpstreamSpec) {
+        if let Some(entry) = self.entry() {
+            entry.upstream = Some(upstream.name.clone());
+        }
+    }
+
+    /// The head of the upstream's answer came after `took`.
+    pub(super) fn heard(&mut self, took: Duration) {
+        if let Some(entry) = self.entry() {
+            entry.upstream_took = Some(took);
+        }
     }
 
     /// The gateway answers by itself.
@@ -135,7 +166,9 @@ impl Exchange {
 
     /// A piece of the answer was handed to the connection.
     pub(super) fn sent(&mut self, bytes: usize) {
-        self.sent = self.sent.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
+        self.sent = self
+            .sent
+            .saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
     }
 
     /// The end; what follows the first is ignored.
@@ -145,7 +178,10 @@ impl Exchange {
         }
         let took = self.began.elapsed();
         let gone = how == Ended::Gone || self.upload.state() == UploadState::Gone;
-        self.now.instruments.route(self.route).ended(&self.method, self.code, took);
+        self.now
+            .instruments
+            .route(self.route)
+            .ended(&self.method, self.code, took);
         let Some(line) = self.line.take() else { return };
         let Line { sink, mut entry } = *line;
         entry.status = if gone { CLIENT_GONE } else { self.code };
@@ -157,7 +193,12 @@ impl Exchange {
             Ended::Broken => Some("upstream_broke_off"),
             Ended::Complete | Ended::Gone => entry.reason,
         };
-        let share = self.now.policy().access_log.as_ref().map_or(0, |log| log.sample_allowed);
+        let share = self
+            .now
+            .policy()
+            .access_log
+            .as_ref()
+            .map_or(0, |log| log.sample_allowed);
         if sink.wants(entry.decision, share) {
             sink.write(entry);
         }
@@ -170,8 +211,40 @@ impl Drop for Exchange {
     }
 }
 
+/// How a request that passed fared as a whole: what an operator would look for comes first.
+fn overall(met: &Met) -> Decided {
+    let order = [Decided::ShadowRejected, Decided::Delayed, Decided::Allowed];
+    let first = order
+        .into_iter()
+        .find(|decided| met.iter().any(|(_, one)| one == decided));
+    first.unwrap_or(Decided::Skipped)
+}
+
+/// How a request that was refused fared with each limit: a limit rejects when one of its amounts does.
+fn met(shown: &[Shown]) -> Met {
+    let mut met = Met::new();
+    for shown in shown {
+        let decided = match shown.rejected {
+            Some(Retry::Never) => Decided::Never,
+            Some(_) => Decided::Rejected,
+            None => Decided::Allowed,
+        };
+        match met.last_mut().filter(|(limit, _)| *limit == shown.limit) {
+            Some((_, known)) if decided != Decided::Allowed => *known = decided,
+            Some(_) => {}
+            None => met.push((shown.limit, decided)),
+        }
+    }
+    met
+}
+
 /// An entry with what is known when the head arrives.
-pub(super) fn entry(peer: SocketAddr, head: &Parts, masked_names: &[String], request_id: &HeaderValue) -> AccessEntry {
+pub(super) fn entry(
+    peer: SocketAddr,
+    head: &Parts,
+    masked_names: &[String],
+    request_id: &HeaderValue,
+) -> AccessEntry {
     AccessEntry {
         time: SystemTime::now(),
         request_id: String::from_utf8_lossy(request_id.as_bytes()).into_owned(),

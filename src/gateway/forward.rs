@@ -4,26 +4,19 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use hyper::body::Incoming;
-use hyper::header::{self, HeaderMap};
-use hyper::{Method, Request, Response, Uri, Version};
+use hyper::http::request::Parts;
+use hyper::{Request, Response, Version};
 use tokio::time::{Instant, timeout_at};
 
 use super::body::{Content, Progress, Relay, Trailers, Upload, UploadState};
 use super::headers;
+use super::in_force::InForce;
+use super::outbound::{Outbound, for_server};
 use super::respond::{Fault, Rejection};
 use crate::limiter::{Admission, Outcome};
-use crate::policy::UpstreamTimeouts;
+use crate::policy::{Route, UpstreamTimeouts};
 use crate::telemetry::UpstreamEvents;
 use crate::upstream::{Freshness, Lease, SendFailure, Upstream};
-
-/// A request ready to go: its head as the upstream sees it, with the client's `Host`.
-#[derive(Debug)]
-pub(super) struct Outbound {
-    pub(super) method: Method,
-    pub(super) uri: Uri,
-    pub(super) fields: HeaderMap,
-    pub(super) body: Upload,
-}
 
 /// Where a request goes.
 #[derive(Debug)]
@@ -32,6 +25,23 @@ pub(super) struct Way<'w> {
     pub(super) events: &'w UpstreamEvents,
     pub(super) timeouts: UpstreamTimeouts,
     pub(super) trailers: Trailers,
+}
+
+impl<'w> Way<'w> {
+    /// The way of a request that takes `route`.
+    pub(super) fn of(now: &'w InForce, route: &Route, head: &Parts) -> Option<Self> {
+        let trailers = if headers::takes_trailers(&head.headers) {
+            Trailers::Forward
+        } else {
+            Trailers::Drop
+        };
+        Some(Self {
+            upstream: now.upstream(route.upstream)?,
+            events: now.instruments.upstreams.get(route.upstream)?,
+            timeouts: route.timeouts,
+            trailers,
+        })
+    }
 }
 
 /// Whether a byte of the request may have reached an upstream.
@@ -88,7 +98,7 @@ async fn send(way: &Way<'_>, outbound: Outbound) -> Result<Sent, (Rejection, Rea
     let lease = way.upstream.lease(Freshness::Any, connect).await;
     let mut lease = lease.map_err(|error| (Rejection::Connect(error), Reached::No))?;
     let progress = Rc::clone(outbound.body.progress());
-    let again = lease.is_reused().then(|| Again::of(&outbound)).flatten();
+    let again = lease.is_reused().then(|| outbound.again()).flatten();
     let request = outbound.into_request(&lease);
     let failure = match exchange(&mut lease, request, &progress, way.timeouts.response).await {
         Ok(answer) => return Ok((answer, lease)),
@@ -124,7 +134,9 @@ impl Failure {
         match (progress.state(), self) {
             (UploadState::Gone, _) => Rejection::ClientGone,
             (UploadState::Slow, _) => Rejection::SlowUpload,
-            (UploadState::Malformed, _) => Rejection::Malformed("the body is not what its head announces"),
+            (UploadState::Malformed, _) => {
+                Rejection::Malformed("the body is not what its head announces")
+            }
             (_, Self::Fault(fault)) => Rejection::Upstream(*fault),
             (_, Self::Closed | Self::Unsent(_)) => Rejection::Upstream(Fault::Closed),
         }
@@ -145,53 +157,12 @@ async fn exchange(
         match timeout_at(deadline, &mut answer).await {
             Ok(Ok(answer)) => return Ok(answer),
             Ok(Err(SendFailure::Unsent(request))) => return Err(Failure::Unsent(request)),
-            Ok(Err(SendFailure::Lost(error))) if error.is_parse() => return Err(Failure::Fault(Fault::Protocol)),
+            Ok(Err(SendFailure::Lost(error))) if error.is_parse() => {
+                return Err(Failure::Fault(Fault::Protocol));
+            }
             Ok(Err(SendFailure::Lost(_))) => return Err(Failure::Closed),
             Err(_elapsed) if progress.last() + limit > Instant::now() => {}
             Err(_elapsed) => return Err(Failure::Fault(Fault::Silent)),
         }
     }
-}
-
-/// What is needed to send an idempotent request without a body a second time (RFC 9110 section 9.2.2).
-struct Again {
-    method: Method,
-    uri: Uri,
-    fields: HeaderMap,
-}
-
-impl Again {
-    fn of(outbound: &Outbound) -> Option<Self> {
-        let repeatable = outbound.method.is_idempotent() && outbound.body.progress().state() == UploadState::Finished;
-        repeatable.then(|| Self {
-            method: outbound.method.clone(),
-            uri: outbound.uri.clone(),
-            fields: outbound.fields.clone(),
-        })
-    }
-
-    fn into_request(self, progress: &Rc<Progress>) -> Request<Upload> {
-        build(self.method, self.uri, self.fields, Upload::empty(Rc::clone(progress)))
-    }
-}
-
-impl Outbound {
-    fn into_request(self, lease: &Lease<Upload>) -> Request<Upload> {
-        for_server(build(self.method, self.uri, self.fields, self.body), lease)
-    }
-}
-
-fn build(method: Method, uri: Uri, fields: HeaderMap, body: Upload) -> Request<Upload> {
-    let mut request = Request::new(body);
-    *request.method_mut() = method;
-    *request.uri_mut() = uri;
-    *request.headers_mut() = fields;
-    request
-}
-
-fn for_server(mut request: Request<Upload>, lease: &Lease<Upload>) -> Request<Upload> {
-    if let Some(host) = lease.host() {
-        request.headers_mut().insert(header::HOST, host.clone());
-    }
-    request
 }

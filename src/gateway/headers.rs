@@ -8,14 +8,13 @@ use smallvec::SmallVec;
 
 use super::body::Trailers;
 use super::names::{self, Kind};
+use super::request_id::X_REQUEST_ID;
 use crate::identify::ClientRules;
 use crate::request::{Client, PeerTrust};
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
-/// Names a request.
-pub(super) const X_REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 /// How this gateway calls itself in `Via` and `Proxy-Status`.
 pub(super) const PSEUDONYM: &str = "sluice";
 
@@ -63,12 +62,21 @@ pub(super) fn request(head: &Parts, rewrite: &Rewrite<'_>) -> HeaderMap {
             fields.append(name.clone(), value.clone());
         }
     }
-    if let (PeerTrust::Untrusted, crate::identify::AddressFrom::Header(name)) = (trust, &rewrite.rules.address_from) {
+    if let (PeerTrust::Untrusted, crate::identify::AddressFrom::Header(name)) =
+        (trust, &rewrite.rules.address_from)
+    {
         fields.remove(name);
     }
-    fields.insert(X_FORWARDED_FOR, rewrite.rules.forwarded_for(rewrite.client, &head.headers));
-    fields.entry(X_FORWARDED_HOST).or_insert_with(|| rewrite.host.clone());
-    fields.entry(X_FORWARDED_PROTO).or_insert_with(|| HeaderValue::from_static(rewrite.scheme));
+    fields.insert(
+        X_FORWARDED_FOR,
+        rewrite.rules.forwarded_for(rewrite.client, &head.headers),
+    );
+    fields
+        .entry(X_FORWARDED_HOST)
+        .or_insert_with(|| rewrite.host.clone());
+    fields
+        .entry(X_FORWARDED_PROTO)
+        .or_insert_with(|| HeaderValue::from_static(rewrite.scheme));
     fields.insert(X_REQUEST_ID, rewrite.request_id.clone());
     fields.append(header::VIA, via(head.version));
     if takes_trailers(&head.headers) {
@@ -97,14 +105,22 @@ impl Framing {
             }
             // Said by us, because hyper writes no body for a GET of unknown length otherwise.
             Self::Chunked => {
-                fields.insert(header::TRANSFER_ENCODING, HeaderValue::from_static("chunked"));
+                fields.insert(
+                    header::TRANSFER_ENCODING,
+                    HeaderValue::from_static("chunked"),
+                );
             }
         }
     }
 }
 
 /// Takes from an upstream's answer what belongs to its connection. The body announces its own length.
-pub(super) fn response(status: StatusCode, fields: &mut HeaderMap, method: &Method, trailers: Trailers) {
+pub(super) fn response(
+    status: StatusCode,
+    fields: &mut HeaderMap,
+    method: &Method,
+    trailers: Trailers,
+) {
     if fields.contains_key(header::CONNECTION) {
         for name in listed(fields, &[]) {
             fields.remove(name);
@@ -125,7 +141,11 @@ pub(super) fn response(status: StatusCode, fields: &mut HeaderMap, method: &Meth
 
 /// The trailers of an answer without those that only a head may carry (RFC 9110 section 6.5.1).
 pub(super) fn trailers(mut fields: HeaderMap) -> HeaderMap {
-    let unfit: SmallVec<[HeaderName; 4]> = fields.keys().filter(|name| names::is_unfit_trailer(name)).cloned().collect();
+    let unfit: SmallVec<[HeaderName; 4]> = fields
+        .keys()
+        .filter(|name| names::is_unfit_trailer(name))
+        .cloned()
+        .collect();
     for name in unfit {
         fields.remove(name);
     }
@@ -143,8 +163,12 @@ pub(super) fn takes_trailers(fields: &HeaderMap) -> bool {
 /// Whether the request has passed this gateway already.
 pub(super) fn came_before(fields: &HeaderMap) -> bool {
     tokens(fields, header::VIA).any(|entry| {
-        let mut words = entry.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
-        words.nth(1).is_some_and(|by| by.eq_ignore_ascii_case(PSEUDONYM.as_bytes()))
+        let mut words = entry
+            .split(u8::is_ascii_whitespace)
+            .filter(|word| !word.is_empty());
+        words
+            .nth(1)
+            .is_some_and(|by| by.eq_ignore_ascii_case(PSEUDONYM.as_bytes()))
     })
 }
 
@@ -152,7 +176,9 @@ pub(super) fn came_before(fields: &HeaderMap) -> bool {
 pub(super) fn tokens(fields: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &[u8]> {
     let lines = fields.get_all(name).into_iter();
     let elements = lines.flat_map(|line| line.as_bytes().split(|&byte| byte == b','));
-    elements.map(<[u8]>::trim_ascii).filter(|token| !token.is_empty())
+    elements
+        .map(<[u8]>::trim_ascii)
+        .filter(|token| !token.is_empty())
 }
 
 /// What `Connection` names, in all its lines, but for what no neighbour may take away.
@@ -170,4 +196,3 @@ fn via(version: Version) -> HeaderValue {
         _ => "1.1 sluice",
     })
 }
-

@@ -28,7 +28,9 @@ impl InForce {
     /// Upstreams whose definition did not change since `before` keep their connections.
     pub(super) fn new(snapshot: Arc<Snapshot>, events: &Events, before: Option<&Self>) -> Self {
         let policy = &snapshot.policy;
-        let known = before.map(|before| before.upstreams.as_slice()).unwrap_or_default();
+        let known = before
+            .map(|before| before.upstreams.as_slice())
+            .unwrap_or_default();
         let upstreams = policy.upstreams.iter().map(|spec| {
             let kept = known.iter().find(|upstream| upstream.spec() == spec);
             kept.map_or_else(|| Upstream::new(Arc::clone(spec)), Rc::clone)
@@ -52,7 +54,10 @@ impl InForce {
 }
 
 fn counted(policy: &Policy) -> Vec<HeaderName> {
-    let sources = policy.limits.iter().flat_map(|limit| limit.per.parts.iter().flatten());
+    let sources = policy
+        .limits
+        .iter()
+        .flat_map(|limit| limit.per.parts.iter().flatten());
     let names = sources.filter_map(|source| match source {
         Source::Header(name) | Source::TrustedHeader(name) => Some(name.clone()),
         _ => None,

@@ -30,10 +30,19 @@ pub(super) enum Kind {
 /// What `name` is in a request.
 pub(super) fn kind(name: &HeaderName) -> Kind {
     match name.as_str() {
-        "connection" | "keep-alive" | "proxy-connection" | "te" | "trailer" | "transfer-encoding" | "upgrade"
-        | "proxy-authenticate" | "proxy-authorization" | "http2-settings" | "host" | "content-length" | "expect" => {
-            Kind::Connection
-        }
+        "connection"
+        | "keep-alive"
+        | "proxy-connection"
+        | "te"
+        | "trailer"
+        | "transfer-encoding"
+        | "upgrade"
+        | "proxy-authenticate"
+        | "proxy-authorization"
+        | "http2-settings"
+        | "host"
+        | "content-length"
+        | "expect" => Kind::Connection,
         // Rewritten from all its lines.
         "x-forwarded-for" => Kind::Connection,
         text if names_client(text) => Kind::Forwarding,
@@ -48,7 +57,12 @@ fn names_client(text: &str) -> bool {
     text.starts_with("x-forwarded-")
         || matches!(
             text,
-            "forwarded" | "x-real-ip" | "true-client-ip" | "cf-connecting-ip" | "fastly-client-ip" | "x-client-ip"
+            "forwarded"
+                | "x-real-ip"
+                | "true-client-ip"
+                | "cf-connecting-ip"
+                | "fastly-client-ip"
+                | "x-client-ip"
         )
 }
 
@@ -57,14 +71,19 @@ fn is_alias(text: &str) -> bool {
     let plain = text.replace(['_', '.'], "-");
     names_client(&plain)
         || plain.starts_with("sluice-")
-        || matches!(&*plain, "transfer-encoding" | "content-length" | "host" | "connection")
+        || matches!(
+            &*plain,
+            "transfer-encoding" | "content-length" | "host" | "connection"
+        )
 }
 
 /// Fields that `Connection` cannot take away: who asks, for what, with which body.
 pub(super) fn is_guarded(name: &HeaderName) -> bool {
     let text = name.as_str();
-    matches!(text, "host" | "authorization" | "cookie" | "set-cookie" | "via")
-        || text.starts_with("content-")
+    matches!(
+        text,
+        "host" | "authorization" | "cookie" | "set-cookie" | "via"
+    ) || text.starts_with("content-")
         || text.starts_with("sluice-")
         || names_client(text)
 }
@@ -76,5 +95,13 @@ pub(super) fn is_unfit_trailer(name: &HeaderName) -> bool {
         || HOP_BY_HOP.contains(name)
         || text.starts_with("ratelimit")
         || text.starts_with("x-ratelimit")
-        || matches!(text, "transfer-encoding" | "trailer" | "retry-after" | "www-authenticate" | "location" | "date")
+        || matches!(
+            text,
+            "transfer-encoding"
+                | "trailer"
+                | "retry-after"
+                | "www-authenticate"
+                | "location"
+                | "date"
+        )
 }

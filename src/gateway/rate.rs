@@ -40,12 +40,22 @@ enum Pace {
 
 impl RateFields {
     pub(super) fn compile(policy: &Policy) -> Self {
-        Self(policy.limits.iter().map(|limit| limit.amounts.iter().map(Item::compile).collect()).collect())
+        Self(
+            policy
+                .limits
+                .iter()
+                .map(|limit| limit.amounts.iter().map(Item::compile).collect())
+                .collect(),
+        )
     }
 
     /// Adds both fields for what is shown, in one list with what the upstream said of its own limits.
     pub(super) fn add(&self, headers: &mut HeaderMap, shown: &[Shown]) {
-        let items = || shown.iter().filter_map(|shown| Some((self.0.get(shown.limit)?.get(shown.amount)?, shown)));
+        let items = || {
+            shown
+                .iter()
+                .filter_map(|shown| Some((self.0.get(shown.limit)?.get(shown.amount)?, shown)))
+        };
         let mut policy = String::new();
         let mut state = String::new();
         for (item, shown) in items() {
@@ -59,7 +69,9 @@ impl RateFields {
         if policy.is_empty() {
             return;
         }
-        let taken = |name: &str| items().any(|(item, _)| item.name.trim_matches('"').eq_ignore_ascii_case(name));
+        let taken = |name: &str| {
+            items().any(|(item, _)| item.name.trim_matches('"').eq_ignore_ascii_case(name))
+        };
         join(headers, POLICY, policy, "q", taken);
         join(headers, STATE, state, "r", taken);
     }
@@ -74,8 +86,18 @@ impl Item {
         if let Some(burst) = amount.burst {
             push(&mut policy, ";sluice-burst=", burst);
         }
-        let pace = if matches!(amount.meter, Meter::Bucket(_)) { Pace::Bucket } else { Pace::Window };
-        Self { policy, name, quota, window, pace }
+        let pace = if matches!(amount.meter, Meter::Bucket(_)) {
+            Pace::Bucket
+        } else {
+            Pace::Window
+        };
+        Self {
+            policy,
+            name,
+            quota,
+            window,
+            pace,
+        }
     }
 
     fn state(&self, shown: &Shown, out: &mut String) {
@@ -106,10 +128,21 @@ fn push(out: &mut String, key: &str, value: u64) {
 }
 
 /// One field line: ours first, then the upstream's items as far as they are well formed and under names of their own.
-fn join(headers: &mut HeaderMap, field: HeaderName, mut ours: String, required: &str, taken: impl Fn(&str) -> bool) {
+fn join(
+    headers: &mut HeaderMap,
+    field: HeaderName,
+    mut ours: String,
+    required: &str,
+    taken: impl Fn(&str) -> bool,
+) {
     for theirs in headers.get_all(&field) {
-        let Ok(list) = Parser::new(theirs).parse::<List>() else { continue };
-        let kept: List = list.into_iter().filter(|entry| is_sound(entry, required, &taken)).collect();
+        let Ok(list) = Parser::new(theirs).parse::<List>() else {
+            continue;
+        };
+        let kept: List = list
+            .into_iter()
+            .filter(|entry| is_sound(entry, required, &taken))
+            .collect();
         if let Some(text) = kept.serialize() {
             ours.push_str(", ");
             ours.push_str(&text);
@@ -121,10 +154,15 @@ fn join(headers: &mut HeaderMap, field: HeaderName, mut ours: String, required: 
 }
 
 fn is_sound(entry: &ListEntry, required: &str, taken: &impl Fn(&str) -> bool) -> bool {
-    let ListEntry::Item(item) = entry else { return false };
+    let ListEntry::Item(item) = entry else {
+        return false;
+    };
     let name = item.bare_item.as_string().map(|name| name.as_str());
     let name = name.or_else(|| item.bare_item.as_token().map(|name| name.as_str()));
-    let value = item.params.get(required).and_then(|value| value.as_integer());
+    let value = item
+        .params
+        .get(required)
+        .and_then(|value| value.as_integer());
     name.is_some_and(|name| !taken(name)) && value.is_some_and(|value| i64::from(value) >= 0)
 }
 

@@ -6,6 +6,7 @@ use hyper::header::{self, HeaderValue};
 use hyper::{Response, StatusCode};
 
 use super::body::Content;
+use super::request_id::X_REQUEST_ID;
 use crate::limit::Retry;
 use crate::limiter::Refusal;
 use crate::policy::Policy;
@@ -14,7 +15,8 @@ use crate::upstream::ConnectError;
 use problem::Problem;
 
 /// What a client may ask for of the gateway as a whole, and of any route.
-const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
+const METHODS: HeaderValue =
+    HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
 
 /// What records call the answer to a client that left before it.
 pub(super) const CLIENT_GONE: u16 = 499;
@@ -49,6 +51,15 @@ pub(super) enum Rejection {
     Upstream(Fault),
 }
 
+/// What becomes of the client's connection after an answer that the gateway makes.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum After {
+    /// Another request may come.
+    Keep,
+    /// Nobody can tell where another request would begin.
+    Close,
+}
+
 /// What an upstream did with a request that was sent.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Fault {
@@ -63,7 +74,11 @@ pub(super) enum Fault {
 impl Rejection {
     /// What the records call it: the status, or 499 where nobody was there to be answered.
     pub(super) fn code(&self) -> u16 {
-        if let Self::ClientGone = self { CLIENT_GONE } else { self.status().as_u16() }
+        if let Self::ClientGone = self {
+            CLIENT_GONE
+        } else {
+            self.status().as_u16()
+        }
     }
 
     /// The answer's status.
@@ -80,9 +95,8 @@ impl Rejection {
             Self::Refused(Refusal::StoreDown { .. }) => StatusCode::SERVICE_UNAVAILABLE,
             Self::Refused(_) => StatusCode::BAD_REQUEST,
             Self::SlowUpload => StatusCode::REQUEST_TIMEOUT,
-            Self::Connect(ConnectError::Timeout | ConnectError::ResolveTimeout) | Self::Upstream(Fault::Silent) => {
-                StatusCode::GATEWAY_TIMEOUT
-            }
+            Self::Connect(ConnectError::Timeout | ConnectError::ResolveTimeout)
+            | Self::Upstream(Fault::Silent) => StatusCode::GATEWAY_TIMEOUT,
             Self::Connect(_) | Self::Upstream(_) => StatusCode::BAD_GATEWAY,
         }
     }
@@ -110,7 +124,10 @@ impl Rejection {
     /// How the request fared with its limits as a whole, where that is what ended it.
     pub(super) fn decided(&self) -> Option<Decided> {
         match self {
-            Self::Refused(Refusal::Limited { retry: Retry::Never, .. }) => Some(Decided::Never),
+            Self::Refused(Refusal::Limited {
+                retry: Retry::Never,
+                ..
+            }) => Some(Decided::Never),
             Self::Refused(Refusal::Limited { .. }) => Some(Decided::Rejected),
             Self::Refused(Refusal::StoreDown { .. }) => Some(Decided::StoreDown),
             _ => None,
@@ -133,13 +150,25 @@ impl Rejection {
     }
 
     /// The answer, as a problem (RFC 9457).
-    pub(super) fn answer(&self, policy: &Policy) -> Response<Content> {
+    pub(super) fn answer(
+        &self,
+        policy: &Policy,
+        request_id: &HeaderValue,
+        after: After,
+    ) -> Response<Content> {
         let problem = Problem::of(self, policy);
         let mut answer = Response::new(Content::Made(problem.to_json()));
         *answer.status_mut() = self.status();
         let fields = answer.headers_mut();
-        fields.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        fields.insert(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/problem+json"),
+        );
         fields.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        fields.insert(X_REQUEST_ID, request_id.clone());
+        if after == After::Close || matches!(self, Self::Framing) {
+            fields.insert(header::CONNECTION, HeaderValue::from_static("close"));
+        }
         if let Some(seconds) = self.retry_after() {
             fields.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
@@ -147,7 +176,8 @@ impl Rejection {
             fields.insert(header::ALLOW, METHODS);
         }
         if let Some(error) = self.proxy_error()
-            && let Ok(value) = HeaderValue::try_from(format!("{}; error={error}", super::headers::PSEUDONYM))
+            && let Ok(value) =
+                HeaderValue::try_from(format!("{}; error={error}", super::headers::PSEUDONYM))
         {
             fields.insert("proxy-status", value);
         }
@@ -157,8 +187,14 @@ impl Rejection {
     /// Whole seconds, rounded up, at least one; none where waiting cannot help.
     pub(super) fn retry_after(&self) -> Option<u64> {
         match self {
-            Self::Refused(Refusal::Limited { retry: Retry::After(span), .. }) => Some(span.ceil_seconds().max(1)),
-            Self::Refused(Refusal::Limited { retry: Retry::Unknown, .. }) => Some(1),
+            Self::Refused(Refusal::Limited {
+                retry: Retry::After(span),
+                ..
+            }) => Some(span.ceil_seconds().max(1)),
+            Self::Refused(Refusal::Limited {
+                retry: Retry::Unknown,
+                ..
+            }) => Some(1),
             Self::Refused(Refusal::StoreDown { retry, .. }) => {
                 Some(crate::time::Micros::from(*retry).ceil_seconds().max(1))
             }

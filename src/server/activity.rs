@@ -41,7 +41,9 @@ impl Activity {
     }
 
     fn mark(&self) -> u64 {
-        u64::try_from(self.born.elapsed().as_millis()).unwrap_or(u64::MAX).saturating_add(1)
+        u64::try_from(self.born.elapsed().as_millis())
+            .unwrap_or(u64::MAX)
+            .saturating_add(1)
     }
 
     fn age(&self, mark: &AtomicU64) -> Duration {
@@ -107,7 +109,11 @@ pub(super) struct Watched<S> {
 
 impl<S> Watched<S> {
     fn wrote<T>(&self, result: Poll<T>) -> Poll<T> {
-        let mark = if result.is_ready() { 0 } else { self.activity.mark() };
+        let mark = if result.is_ready() {
+            0
+        } else {
+            self.activity.mark()
+        };
         if mark == 0 || self.activity.stuck.load(Relaxed) == 0 {
             self.activity.stuck.store(mark, Relaxed);
         }
@@ -116,7 +122,11 @@ impl<S> Watched<S> {
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         let result = Pin::new(&mut self.socket).poll_read(cx, buf);
         if buf.filled().len() > before {
@@ -127,7 +137,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
 }
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &[u8],
+    ) -> Poll<io::Result<usize>> {
         let result = Pin::new(&mut self.socket).poll_write(cx, buf);
         self.wrote(result)
     }

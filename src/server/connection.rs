@@ -39,7 +39,11 @@ pub struct ClientTimeouts {
 
 impl Default for ClientTimeouts {
     fn default() -> Self {
-        Self { head: Duration::from_secs(15), idle: Duration::from_secs(75), write: Duration::from_secs(60) }
+        Self {
+            head: Duration::from_secs(15),
+            idle: Duration::from_secs(75),
+            write: Duration::from_secs(60),
+        }
     }
 }
 
@@ -51,20 +55,32 @@ enum Overdue {
 }
 
 /// Serves a connection to its end; dropping the future cuts it.
-pub(super) async fn serve(stream: TcpStream, peer: Peer, gateway: Rc<Gateway>, timeouts: ClientTimeouts, mut stop: Stop) {
+pub(super) async fn serve(
+    stream: TcpStream,
+    peer: Peer,
+    gateway: Rc<Gateway>,
+    timeouts: ClientTimeouts,
+    mut stop: Stop,
+) {
     // Without it every other small answer waits for the client's acknowledgement. A socket that refuses is gone already.
     if stream.set_nodelay(true).is_err() {
         return;
     }
     let activity = Activity::new();
-    let io = TokioIo::new(Watched { socket: stream, activity: Arc::clone(&activity) });
+    let io = TokioIo::new(Watched {
+        socket: stream,
+        activity: Arc::clone(&activity),
+    });
     let service = {
         let (gateway, activity) = (Rc::clone(&gateway), Arc::clone(&activity));
         service_fn(move |request| {
             let (gateway, serving) = (Rc::clone(&gateway), activity.serve());
             async move {
                 let answer = gateway.handle(peer, request).await;
-                Ok::<_, Infallible>(answer.map(|body| Answering { body, _serving: serving }))
+                Ok::<_, Infallible>(answer.map(|body| Answering {
+                    body,
+                    _serving: serving,
+                }))
             }
         })
     };
@@ -141,7 +157,10 @@ impl HttpBody for Answering {
     type Data = Bytes;
     type Error = BodyError;
 
-    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         Pin::new(&mut self.body).poll_frame(cx)
     }
 

@@ -54,19 +54,23 @@ impl Bound {
             workers: (0..workers.get()).map(|_| Sockets(Vec::new())).collect(),
         };
         for &address in addresses {
-            bound.claim(address).map_err(|source| BindError { address, source })?;
+            bound
+                .claim(address, stack(address, addresses))
+                .map_err(|source| BindError { address, source })?;
         }
         Ok(bound)
     }
 
-    fn claim(&mut self, configured: SocketAddr) -> io::Result<()> {
+    fn claim(&mut self, configured: SocketAddr, stack: Stack) -> io::Result<()> {
         // Sockets that share a port do not notice another process that shares it too; one that does not share does.
-        let probe = listen(configured, Port::Alone)?;
+        let probe = listen(configured, Port::Alone, stack)?;
         let address = probe.local_addr()?;
         drop(probe);
         let label: Arc<str> = configured.to_string().into();
         for worker in &mut self.workers {
-            worker.0.push((Arc::clone(&label), listen(address, Port::Shared)?));
+            worker
+                .0
+                .push((Arc::clone(&label), listen(address, Port::Shared, stack)?));
         }
         self.addresses.push(address);
         Ok(())
@@ -87,7 +91,29 @@ impl Bound {
 
 impl Sockets {
     pub(super) fn into_listeners(self) -> io::Result<Vec<(Arc<str>, TcpListener)>> {
-        self.0.into_iter().map(|(label, socket)| Ok((label, TcpListener::from_std(socket)?))).collect()
+        self.0
+            .into_iter()
+            .map(|(label, socket)| Ok((label, TcpListener::from_std(socket)?)))
+            .collect()
+    }
+}
+
+/// Whether an IPv6 socket takes IPv4 clients too, as the system would have it.
+#[derive(Clone, Copy)]
+enum Stack {
+    AsUsual,
+    Separate,
+}
+
+/// `[::]` beside `0.0.0.0` on one port means each for its own.
+fn stack(address: SocketAddr, all: &[SocketAddr]) -> Stack {
+    let beside = |other: &SocketAddr| {
+        other.is_ipv4() && other.port() == address.port() && address.port() != 0
+    };
+    if address.is_ipv6() && address.ip().is_unspecified() && all.iter().any(beside) {
+        Stack::Separate
+    } else {
+        Stack::AsUsual
     }
 }
 
@@ -97,11 +123,18 @@ enum Port {
     Shared,
 }
 
-fn listen(address: SocketAddr, port: Port) -> io::Result<std::net::TcpListener> {
-    let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+fn listen(address: SocketAddr, port: Port, stack: Stack) -> io::Result<std::net::TcpListener> {
+    let socket = Socket::new(
+        Domain::for_address(address),
+        Type::STREAM,
+        Some(Protocol::TCP),
+    )?;
     socket.set_reuse_address(true)?;
     if let Port::Shared = port {
         socket.set_reuse_port(true)?;
+    }
+    if let Stack::Separate = stack {
+        socket.set_only_v6(true)?;
     }
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;
@@ -130,7 +163,14 @@ pub(super) async fn serve(
         match accepted {
             Ok(connection) => {
                 pause = FIRST_PAUSE;
-                start(&mut connections, &label, connection, &gateway, timeouts, &hears);
+                start(
+                    &mut connections,
+                    &label,
+                    connection,
+                    &gateway,
+                    timeouts,
+                    &hears,
+                );
             }
             Err(error) if is_of_one_connection(&error) => {}
             Err(error) => {
@@ -145,7 +185,14 @@ pub(super) async fn serve(
     };
     // Who was already connected in the system's queue is served; whoever comes later is refused.
     while let Some(Ok(connection)) = pending(&listener).await {
-        start(&mut connections, &label, connection, &gateway, timeouts, &hears);
+        start(
+            &mut connections,
+            &label,
+            connection,
+            &gateway,
+            timeouts,
+            &hears,
+        );
     }
     drop(listener);
     finish(connections, grace).await
@@ -159,7 +206,10 @@ fn start(
     timeouts: ClientTimeouts,
     stop: &Stop,
 ) {
-    let peer = Peer { address, scheme: Scheme::Http };
+    let peer = Peer {
+        address,
+        scheme: Scheme::Http,
+    };
     let counted = gateway.events().connection(label);
     let (gateway, stop) = (Rc::clone(gateway), stop.clone());
     connections.spawn_local(async move {
@@ -170,7 +220,9 @@ fn start(
 
 /// The next connection that waits already.
 async fn pending(listener: &TcpListener) -> Option<io::Result<(TcpStream, SocketAddr)>> {
-    timeout(Duration::from_millis(1), listener.accept()).await.ok()
+    timeout(Duration::from_millis(1), listener.accept())
+        .await
+        .ok()
 }
 
 async fn finish(mut connections: JoinSet<()>, grace: Duration) -> Drained {
@@ -199,7 +251,9 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 impl fmt::Display for BindError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.source.kind() {
-            io::ErrorKind::AddrInUse => write!(f, "cannot listen on {}: another process does", self.address),
+            io::ErrorKind::AddrInUse => {
+                write!(f, "cannot listen on {}: another process does", self.address)
+            }
             _ => write!(f, "cannot listen on {}", self.address),
         }
     }

@@ -7,7 +7,7 @@ mod pump;
 mod queue;
 pub mod script;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -10,7 +10,7 @@ use crate::limit::key::KeyHasher;
 
 /// The hasher of this process.
 #[derive(Debug)]
-pub struct Keys {
+pub(super) struct Keys {
     hasher: ArcSwap<KeyHasher>,
     /// What the hasher is keyed by, where the store shares it: 32 bytes in hexadecimal.
     shared: Mutex<Option<String>>,
@@ -20,7 +20,7 @@ pub struct Keys {
 impl Keys {
     /// Keyed by `secret`, for good.
     #[must_use]
-    pub fn fixed(secret: &[u8]) -> Self {
+    pub(super) fn fixed(secret: &[u8]) -> Self {
         Self {
             hasher: ArcSwap::from_pointee(KeyHasher::new(secret)),
             shared: Mutex::new(None),
@@ -32,7 +32,7 @@ impl Keys {
     ///
     /// # Errors
     /// The system has no randomness to give.
-    pub fn random() -> io::Result<Self> {
+    pub(super) fn random() -> io::Result<Self> {
         Ok(Self::fixed(random()?.as_bytes()))
     }
 
@@ -40,7 +40,7 @@ impl Keys {
     ///
     /// # Errors
     /// The system has no randomness to give.
-    pub fn shared() -> io::Result<Self> {
+    pub(super) fn shared() -> io::Result<Self> {
         let own = random()?;
         let keys = Self::fixed(own.as_bytes());
         keys.settled.send_replace(false);
@@ -50,13 +50,13 @@ impl Keys {
 
     /// The hasher in force.
     #[must_use]
-    pub fn hasher(&self) -> arc_swap::Guard<Arc<KeyHasher>> {
+    pub(super) fn hasher(&self) -> arc_swap::Guard<Arc<KeyHasher>> {
         self.hasher.load()
     }
 
     /// What to offer to the store; none where the secret is not shared through it.
     #[must_use]
-    pub fn offer(&self) -> Option<String> {
+    pub(super) fn offer(&self) -> Option<String> {
         self.shared
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -64,7 +64,7 @@ impl Keys {
     }
 
     /// Takes what the store shares.
-    pub fn settle(&self, secret: String) {
+    pub(super) fn settle(&self, secret: String) {
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         if shared.as_deref() != Some(&secret) {
             self.hasher.store(Arc::new(KeyHasher::new(secret.as_bytes())));
@@ -75,12 +75,12 @@ impl Keys {
 
     /// Whether the secret is the one that all gateways of the store use.
     #[must_use]
-    pub fn is_settled(&self) -> bool {
+    pub(super) fn is_settled(&self) -> bool {
         *self.settled.borrow()
     }
 
     /// Waits until it is.
-    pub async fn settled(&self) {
+    pub(super) async fn settled(&self) {
         let mut settled = self.settled.subscribe();
         // It cannot fail: the sender lives as long as this.
         drop(settled.wait_for(|settled| *settled).await);

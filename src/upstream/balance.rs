@@ -23,7 +23,9 @@ mod tests {
     #[test]
     fn every_item_comes_first_in_turn() {
         let turn = Turn::default();
-        let seen: Vec<Vec<u8>> = (0..4).map(|_| turn.rotate(&[1, 2, 3]).copied().collect()).collect();
+        let seen: Vec<Vec<u8>> = (0..4)
+            .map(|_| turn.rotate(&[1, 2, 3]).copied().collect())
+            .collect();
         assert_eq!(seen, [[1, 2, 3], [2, 3, 1], [3, 1, 2], [1, 2, 3]]);
         assert_eq!(turn.rotate::<u8>(&[]).count(), 0);
     }

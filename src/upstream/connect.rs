@@ -50,7 +50,11 @@ pub(super) struct Addresses {
 
 impl Addresses {
     pub(super) fn new(server: &ServerSpec) -> Self {
-        let literal = server.host.parse::<IpAddr>().ok().map(|ip| SocketAddr::new(ip, server.port));
+        let literal = server
+            .host
+            .parse::<IpAddr>()
+            .ok()
+            .map(|ip| SocketAddr::new(ip, server.port));
         Self {
             host: Arc::clone(&server.host),
             port: server.port,
@@ -69,7 +73,10 @@ impl Addresses {
 
     /// A socket to the first address that answers. All of them are tried, each with an equal share of what is left of
     /// the `limit`.
-    pub(super) async fn connect(self: &Rc<Self>, limit: Duration) -> Result<(TcpStream, SocketAddr), ConnectError> {
+    pub(super) async fn connect(
+        self: &Rc<Self>,
+        limit: Duration,
+    ) -> Result<(TcpStream, SocketAddr), ConnectError> {
         let deadline = Instant::now() + limit;
         let addresses = self.resolve(deadline).await?;
         let mut failure = ConnectError::Resolve;
@@ -93,15 +100,26 @@ impl Addresses {
         }
         if self.found.borrow().is_empty() && self.asking.get() {
             let answer = self.answered.notified();
-            timeout_at(deadline, answer).await.map_err(|_elapsed| ConnectError::ResolveTimeout)?;
+            timeout_at(deadline, answer)
+                .await
+                .map_err(|_elapsed| ConnectError::ResolveTimeout)?;
         }
         let found = self.known();
-        if found.is_empty() { Err(ConnectError::Resolve) } else { Ok(found) }
+        if found.is_empty() {
+            Err(ConnectError::Resolve)
+        } else {
+            Ok(found)
+        }
     }
 
     async fn look_up(self: Rc<Self>) {
         let answer = timeout(LOOKUP_LIMIT, lookup_host((&*self.host, self.port))).await;
-        let found: Vec<SocketAddr> = answer.ok().and_then(Result::ok).into_iter().flatten().collect();
+        let found: Vec<SocketAddr> = answer
+            .ok()
+            .and_then(Result::ok)
+            .into_iter()
+            .flatten()
+            .collect();
         // A resolver that is down for a while must not take the upstream down with it: what was found stays.
         let pause = if found.is_empty() {
             LOOKUP_PAUSE

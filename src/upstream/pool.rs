@@ -17,8 +17,8 @@ use hyper_util::rt::TokioIo;
 use tokio::task::spawn_local;
 use tokio::time::{Instant, timeout};
 
-use super::connect::ConnectError;
 use super::Server;
+use super::connect::ConnectError;
 
 /// How many idle connections to one server a worker keeps.
 const KEPT: usize = 64;
@@ -59,15 +59,27 @@ pub(super) fn take<B>(server: &Rc<Server<B>>, limit: Duration) -> Option<Lease<B
     let mut parked = server.parked.0.borrow_mut();
     while let Some(idle) = parked.pop_back() {
         if idle.connection.is_ready() && idle.since.elapsed() < limit {
-            let Idle { connection, address, .. } = idle;
-            return Some(Lease { connection, address, server: Rc::clone(server), reused: true });
+            let Idle {
+                connection,
+                address,
+                ..
+            } = idle;
+            return Some(Lease {
+                connection,
+                address,
+                server: Rc::clone(server),
+                reused: true,
+            });
         }
     }
     None
 }
 
 /// A new connection, within `limit`.
-pub(super) async fn open<B>(server: &Rc<Server<B>>, limit: Duration) -> Result<Lease<B>, ConnectError>
+pub(super) async fn open<B>(
+    server: &Rc<Server<B>>,
+    limit: Duration,
+) -> Result<Lease<B>, ConnectError>
 where
     B: Body<Data = Bytes> + 'static,
     B::Error: Into<Box<dyn StdError + Send + Sync>>,
@@ -82,7 +94,12 @@ where
         .map_err(|_error| ConnectError::Refused)?;
     // What goes wrong on the connection is told to the request that it carries.
     spawn_local(async move { drop(driver.await) });
-    Ok(Lease { connection, address, server: Rc::clone(server), reused: false })
+    Ok(Lease {
+        connection,
+        address,
+        server: Rc::clone(server),
+        reused: false,
+    })
 }
 
 impl<B> Lease<B> {
@@ -115,16 +132,27 @@ where
     ///
     /// # Errors
     /// See [`SendFailure`].
-    pub async fn send(&mut self, request: Request<B>) -> Result<Response<Incoming>, SendFailure<B>> {
-        self.connection.try_send_request(request).await.map_err(|mut error| match error.take_message() {
-            Some(request) => SendFailure::Unsent(Box::new(request)),
-            None => SendFailure::Lost(error.into_error()),
-        })
+    pub async fn send(
+        &mut self,
+        request: Request<B>,
+    ) -> Result<Response<Incoming>, SendFailure<B>> {
+        self.connection
+            .try_send_request(request)
+            .await
+            .map_err(|mut error| match error.take_message() {
+                Some(request) => SendFailure::Unsent(Box::new(request)),
+                None => SendFailure::Lost(error.into_error()),
+            })
     }
 
     /// Keeps the connection for a later request; to be called at the end of the answer.
     pub fn give_back(self) {
-        let Self { mut connection, address, server, .. } = self;
+        let Self {
+            mut connection,
+            address,
+            server,
+            ..
+        } = self;
         if connection.is_ready() {
             server.parked.put(connection, address);
         } else if !connection.is_closed() {
@@ -144,12 +172,18 @@ impl<B> Parked<B> {
         if parked.len() == KEPT {
             parked.pop_front();
         }
-        parked.push_back(Idle { connection, address, since: Instant::now() });
+        parked.push_back(Idle {
+            connection,
+            address,
+            since: Instant::now(),
+        });
     }
 
     pub(super) fn tidy(&self, limit: Duration, known: &[SocketAddr]) {
         self.0.borrow_mut().retain(|idle| {
-            !idle.connection.is_closed() && idle.since.elapsed() < limit && known.contains(&idle.address)
+            !idle.connection.is_closed()
+                && idle.since.elapsed() < limit
+                && known.contains(&idle.address)
         });
     }
 }
@@ -162,7 +196,10 @@ impl<B> Default for Parked<B> {
 
 impl<B> fmt::Debug for Lease<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Lease").field("address", &self.address).field("reused", &self.reused).finish_non_exhaustive()
+        f.debug_struct("Lease")
+            .field("address", &self.address)
+            .field("reused", &self.reused)
+            .finish_non_exhaustive()
     }
 }
 

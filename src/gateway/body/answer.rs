@@ -59,7 +59,13 @@ impl Relay {
         pause: Duration,
         in_flight: UpstreamGuard,
     ) -> Self {
-        let mut relay = Self { incoming, lease: Some(lease), trailers, idle: Idle::new(pause), _in_flight: in_flight };
+        let mut relay = Self {
+            incoming,
+            lease: Some(lease),
+            trailers,
+            idle: Idle::new(pause),
+            _in_flight: in_flight,
+        };
         relay.rest();
         relay
     }
@@ -73,7 +79,10 @@ impl Relay {
         }
     }
 
-    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+    fn poll_frame(
+        &mut self,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         loop {
             let Poll::Ready(frame) = Pin::new(&mut self.incoming).poll_frame(cx) else {
                 ready!(self.idle.poll_wait(cx));
@@ -87,7 +96,9 @@ impl Relay {
                         self.rest();
                         Some(Ok(frame))
                     }
-                    (Ok(trailers), Trailers::Forward) => Some(Ok(Frame::trailers(headers::trailers(trailers)))),
+                    (Ok(trailers), Trailers::Forward) => {
+                        Some(Ok(Frame::trailers(headers::trailers(trailers))))
+                    }
                     (Ok(_), Trailers::Drop) => continue,
                 },
                 Some(Err(error)) => {
@@ -115,7 +126,10 @@ impl HttpBody for Body {
     type Data = Bytes;
     type Error = BodyError;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = self.get_mut();
         let frame = match &mut this.content {
             Content::Empty => None,
@@ -145,7 +159,9 @@ impl HttpBody for Body {
     fn size_hint(&self) -> SizeHint {
         match &self.content {
             Content::Empty => SizeHint::with_exact(0),
-            Content::Made(bytes) => SizeHint::with_exact(u64::try_from(bytes.len()).unwrap_or(u64::MAX)),
+            Content::Made(bytes) => {
+                SizeHint::with_exact(u64::try_from(bytes.len()).unwrap_or(u64::MAX))
+            }
             Content::Relay(relay) => relay.incoming.size_hint(),
         }
     }
@@ -154,6 +170,10 @@ impl HttpBody for Body {
 impl Drop for Body {
     fn drop(&mut self) {
         // hyper asks no further once the announced length is written, or where an answer has no body.
-        self.exchange.end(if self.is_end_stream() { Ended::Complete } else { Ended::Gone });
+        self.exchange.end(if self.is_end_stream() {
+            Ended::Complete
+        } else {
+            Ended::Gone
+        });
     }
 }

@@ -16,7 +16,11 @@ pub(super) struct Idle {
 
 impl Idle {
     pub(super) fn new(limit: Duration) -> Self {
-        Self { limit, timer: None, waiting: false }
+        Self {
+            limit,
+            timer: None,
+            waiting: false,
+        }
     }
 
     /// A frame came.
@@ -28,7 +32,9 @@ impl Idle {
     pub(super) fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let deadline = Instant::now() + self.limit;
         let fresh = !std::mem::replace(&mut self.waiting, true);
-        let timer = self.timer.get_or_insert_with(|| Box::pin(sleep_until(deadline)));
+        let timer = self
+            .timer
+            .get_or_insert_with(|| Box::pin(sleep_until(deadline)));
         if fresh {
             timer.as_mut().reset(deadline);
         }

@@ -9,23 +9,14 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::BodyExt;
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::http::request::Parts;
-use hyper::{Version, header};
 use tokio::task::spawn_local;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use super::BodyError;
 use super::idle::Idle;
-
-/// A body that nobody wants is still read this far, so that the client gets to read the answer: closing a socket with
-/// unread bytes makes TCP reset it, and a reset can overtake the answer.
-const DRAINED_BYTES: u64 = 256 * 1024;
-/// ... and for this long.
-const DRAINED_TIME: Duration = Duration::from_secs(1);
-/// A body of at most this length is read to its end for the sake of the connection.
-const SMALL: u64 = 64 * 1024;
+use super::leftover::Leftover;
 
 /// A request's body: read when the upstream is ready for more, its trailers dropped, the pause between two frames bound.
 #[derive(Debug)]
@@ -35,17 +26,6 @@ pub struct Upload {
     idle: Idle,
     leftover: Leftover,
     progress: Rc<Progress>,
-}
-
-/// What an answer that comes before the end of the request's body means for the connection.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::gateway) enum Leftover {
-    /// The rest is small: read it, and keep the connection.
-    Small,
-    /// The rest may be large: read some of it, then close.
-    Large,
-    /// The client waits for `100 Continue` and will not send it: close.
-    Withheld,
 }
 
 /// How far the upload is, for those who wait for the answer.
@@ -76,16 +56,35 @@ impl Upload {
     /// The body of the request with this head. Reading it is what makes hyper say `100 Continue`.
     pub(in crate::gateway) fn new(head: &Parts, incoming: Incoming, pause: Duration) -> Self {
         let ended = incoming.is_end_stream();
-        let state = if ended { UploadState::Finished } else { UploadState::Flowing };
+        let state = if ended {
+            UploadState::Finished
+        } else {
+            UploadState::Flowing
+        };
         let leftover = Leftover::of(head, &incoming);
         let moved = Cell::new(Instant::now());
-        let progress = Progress { state: Cell::new(state), moved, waiting: Cell::new(false), bytes: Cell::new(0) };
-        Self { incoming: Some(incoming), idle: Idle::new(pause), leftover, progress: Rc::new(progress) }
+        let progress = Progress {
+            state: Cell::new(state),
+            moved,
+            waiting: Cell::new(false),
+            bytes: Cell::new(0),
+        };
+        Self {
+            incoming: Some(incoming),
+            idle: Idle::new(pause),
+            leftover,
+            progress: Rc::new(progress),
+        }
     }
 
     /// An empty body, for sending again what had none.
     pub(in crate::gateway) fn empty(progress: Rc<Progress>) -> Self {
-        Self { incoming: None, idle: Idle::new(Duration::ZERO), leftover: Leftover::Small, progress }
+        Self {
+            incoming: None,
+            idle: Idle::new(Duration::ZERO),
+            leftover: Leftover::Small,
+            progress,
+        }
     }
 
     pub(in crate::gateway) fn set_pause(&mut self, pause: Duration) {
@@ -101,18 +100,6 @@ impl Upload {
     }
 }
 
-impl Leftover {
-    fn of(head: &Parts, incoming: &Incoming) -> Self {
-        if head.version > Version::HTTP_10 && head.headers.contains_key(header::EXPECT) {
-            Self::Withheld
-        } else if incoming.size_hint().upper().is_some_and(|bytes| bytes <= SMALL) {
-            Self::Small
-        } else {
-            Self::Large
-        }
-    }
-}
-
 impl Progress {
     pub(in crate::gateway) fn state(&self) -> UploadState {
         self.state.get()
@@ -120,7 +107,11 @@ impl Progress {
 
     /// The last moment at which the upstream was not the one to be waited for.
     pub(in crate::gateway) fn last(&self) -> Instant {
-        if self.waiting.get() { Instant::now() } else { self.moved.get() }
+        if self.waiting.get() {
+            Instant::now()
+        } else {
+            self.moved.get()
+        }
     }
 
     /// The upstream's time begins now.
@@ -144,9 +135,18 @@ impl Body for Upload {
     type Data = Bytes;
     type Error = BodyError;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = self.get_mut();
-        let Some(incoming) = &mut this.incoming else { return Poll::Ready(None) };
+        let Some(incoming) = &mut this.incoming else {
+            return Poll::Ready(None);
+        };
+        if this.leftover == Leftover::Withheld {
+            // hyper says `100 Continue` now, and the client will send.
+            this.leftover = Leftover::Large;
+        }
         loop {
             let Poll::Ready(frame) = Pin::new(&mut *incoming).poll_frame(cx) else {
                 this.progress.waiting.set(true);
@@ -159,10 +159,18 @@ impl Body for Upload {
                 // Trailers of a request are not forwarded: nobody checked them.
                 Some(Ok(frame)) if !frame.is_data() => continue,
                 Some(Ok(frame)) => {
-                    let bytes = frame.data_ref().map_or(0, |data| u64::try_from(data.len()).unwrap_or(u64::MAX));
-                    this.progress.bytes.set(this.progress.bytes.get().saturating_add(bytes));
+                    let bytes = frame
+                        .data_ref()
+                        .map_or(0, |data| u64::try_from(data.len()).unwrap_or(u64::MAX));
+                    this.progress
+                        .bytes
+                        .set(this.progress.bytes.get().saturating_add(bytes));
                     let ended = incoming.is_end_stream();
-                    this.progress.now(if ended { UploadState::Finished } else { UploadState::Flowing });
+                    this.progress.now(if ended {
+                        UploadState::Finished
+                    } else {
+                        UploadState::Flowing
+                    });
                     Some(Ok(frame))
                 }
                 Some(Err(error)) => {
@@ -182,13 +190,18 @@ impl Body for Upload {
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.incoming.as_ref().map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
+        self.incoming
+            .as_ref()
+            .map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
     }
 }
 
 /// A chunk that is not one, or a connection that ended.
 fn broken(error: &hyper::Error) -> UploadState {
-    let cause = error.source().and_then(|source| source.downcast_ref::<io::Error>()).map(io::Error::kind);
+    let cause = error
+        .source()
+        .and_then(|source| source.downcast_ref::<io::Error>())
+        .map(io::Error::kind);
     match cause {
         Some(io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput) => UploadState::Malformed,
         _ => UploadState::Gone,
@@ -197,28 +210,12 @@ fn broken(error: &hyper::Error) -> UploadState {
 
 impl Drop for Upload {
     fn drop(&mut self) {
-        if let (UploadState::Flowing, Some(incoming)) = (self.progress.state(), self.incoming.take()) {
+        if let (UploadState::Flowing, Some(incoming)) =
+            (self.progress.state(), self.incoming.take())
+        {
             // Also where the client waits for `100 Continue`: by then the head of the answer is written, and hyper does
             // not ask for the body any more.
-            spawn_local(drain(incoming, self.leftover));
+            spawn_local(self.leftover.drain(incoming));
         }
     }
-}
-
-async fn drain(mut incoming: Incoming, leftover: Leftover) {
-    if leftover == Leftover::Withheld {
-        return;
-    }
-    let mut budget = DRAINED_BYTES;
-    let read = async {
-        while let Some(Ok(frame)) = incoming.frame().await {
-            let bytes = frame.data_ref().map_or(0, Bytes::len);
-            budget = budget.saturating_sub(u64::try_from(bytes).unwrap_or(u64::MAX));
-            if budget == 0 {
-                return;
-            }
-        }
-    };
-    // Whether the end, the budget or the time came first: the connection decides by what was read.
-    drop(timeout(DRAINED_TIME, read).await);
 }

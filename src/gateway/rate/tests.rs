@@ -35,14 +35,32 @@ fn bucket(name: &str, quota: u64, window: u64, burst: u64) -> Item {
         max_wait: Micros::ZERO,
         refill: Refill::Continuous,
     };
-    amount(name, Meter::Bucket(Bucket::new(spec).unwrap()), quota, window, (burst != quota).then_some(burst))
+    amount(
+        name,
+        Meter::Bucket(Bucket::new(spec).unwrap()),
+        quota,
+        window,
+        (burst != quota).then_some(burst),
+    )
 }
 
 fn shown(limit: usize, remaining: u64, reset_micros: u64, rejected: Option<Retry>) -> Shown {
-    Shown { limit, amount: 0, quota: Quota { remaining, reset_after: Micros::new(reset_micros) }, rejected }
+    Shown {
+        limit,
+        amount: 0,
+        quota: Quota {
+            remaining,
+            reset_after: Micros::new(reset_micros),
+        },
+        rejected,
+    }
 }
 
-fn add(items: Vec<Item>, shown: &[Shown], theirs: &[(&'static str, &'static str)]) -> (String, String, HeaderMap) {
+fn add(
+    items: Vec<Item>,
+    shown: &[Shown],
+    theirs: &[(&'static str, &'static str)],
+) -> (String, String, HeaderMap) {
     let fields = RateFields(items.into_iter().map(|item| vec![item]).collect());
     let mut headers = HeaderMap::new();
     for (name, value) in theirs {
@@ -50,10 +68,21 @@ fn add(items: Vec<Item>, shown: &[Shown], theirs: &[(&'static str, &'static str)
     }
     fields.add(&mut headers, shown);
     let text = |name: &str| {
-        let lines: Vec<_> = headers.get_all(name).iter().map(|value| value.to_str().unwrap()).collect();
+        let lines: Vec<_> = headers
+            .get_all(name)
+            .iter()
+            .map(|value| value.to_str().unwrap())
+            .collect();
         assert!(lines.len() <= 1, "{lines:?}");
         for line in &lines {
-            assert_eq!(Parser::new(*line).parse::<List>().unwrap().serialize().as_deref(), Some(*line));
+            assert_eq!(
+                Parser::new(*line)
+                    .parse::<List>()
+                    .unwrap()
+                    .serialize()
+                    .as_deref(),
+                Some(*line)
+            );
         }
         lines.concat()
     };
@@ -63,7 +92,11 @@ fn add(items: Vec<Item>, shown: &[Shown], theirs: &[(&'static str, &'static str)
 
 #[test]
 fn one_amount() {
-    let (policy, state, _) = add(vec![fixed("per-key", 100, 60)], &[shown(0, 99, 59_000_001, None)], &[]);
+    let (policy, state, _) = add(
+        vec![fixed("per-key", 100, 60)],
+        &[shown(0, 99, 59_000_001, None)],
+        &[],
+    );
     assert_eq!(policy, r#""per-key";q=100;w=60"#);
     assert_eq!(state, r#""per-key";r=99;t=60"#);
 }
@@ -71,22 +104,46 @@ fn one_amount() {
 #[test]
 fn several_amounts_and_a_burst() {
     let items = vec![bucket("burst", 10, 1, 20), fixed("hour", 1000, 3600)];
-    let (policy, state, _) = add(items, &[shown(0, 19, 100_000, None), shown(1, 412, 1_484_000_000, None)], &[]);
-    assert_eq!(policy, r#""burst";q=10;w=1;sluice-burst=20, "hour";q=1000;w=3600"#);
+    let (policy, state, _) = add(
+        items,
+        &[
+            shown(0, 19, 100_000, None),
+            shown(1, 412, 1_484_000_000, None),
+        ],
+        &[],
+    );
+    assert_eq!(
+        policy,
+        r#""burst";q=10;w=1;sluice-burst=20, "hour";q=1000;w=3600"#
+    );
     assert_eq!(state, r#""burst";r=19;t=2, "hour";r=412;t=1484"#);
 }
 
 #[test]
 fn a_full_bucket_promises_no_more_than_its_rate() {
-    let (_, state, _) = add(vec![bucket("b", 100, 60, 100)], &[shown(0, 100, 0, None)], &[]);
+    let (_, state, _) = add(
+        vec![bucket("b", 100, 60, 100)],
+        &[shown(0, 100, 0, None)],
+        &[],
+    );
     assert_eq!(state, r#""b";r=100;t=60"#);
 }
 
 #[test]
 fn who_rejects_says_when() {
-    let items = || vec![bucket("b", 10, 1, 10), fixed("hour", 1000, 3600), fixed("slots", 5, 1)];
+    let items = || {
+        vec![
+            bucket("b", 10, 1, 10),
+            fixed("hour", 1000, 3600),
+            fixed("slots", 5, 1),
+        ]
+    };
     let after = Retry::After(Micros::new(36_000_001));
-    let all = [shown(0, 10, 0, None), shown(1, 0, 99_000_000, Some(after)), shown(2, 0, 0, Some(Retry::Unknown))];
+    let all = [
+        shown(0, 10, 0, None),
+        shown(1, 0, 99_000_000, Some(after)),
+        shown(2, 0, 0, Some(Retry::Unknown)),
+    ];
     let (_, state, _) = add(items(), &all, &[]);
     assert_eq!(state, r#""b";r=10;t=1, "hour";r=0;t=37, "slots";r=0"#);
     let (_, state, _) = add(items(), &[shown(1, 3, 7_000_000, Some(Retry::Never))], &[]);
@@ -98,13 +155,20 @@ fn one_list_with_what_the_upstream_says() {
     let theirs = [
         ("ratelimit-policy", r#""API";q=5;w=1, "per-IP";q=1;w=1"#),
         ("ratelimit-policy", "tok;q=7"),
-        ("ratelimit", r#""API";r=4;t=1;pk=:AAA=:, "bad";t=1, ("x");r=1, "worse";r=-1"#),
+        (
+            "ratelimit",
+            r#""API";r=4;t=1;pk=:AAA=:, "bad";t=1, ("x");r=1, "worse";r=-1"#,
+        ),
         ("ratelimit", "limit=100, remaining=50"),
         ("ratelimit", "((("),
         ("x-ratelimit-limit", "100"),
         ("ratelimit-limit", "100"),
     ];
-    let (policy, state, headers) = add(vec![fixed("per-ip", 100, 60)], &[shown(0, 9, 1, None)], &theirs);
+    let (policy, state, headers) = add(
+        vec![fixed("per-ip", 100, 60)],
+        &[shown(0, 9, 1, None)],
+        &theirs,
+    );
     assert_eq!(policy, r#""per-ip";q=100;w=60, "API";q=5;w=1, tok;q=7"#);
     assert_eq!(state, r#""per-ip";r=9;t=1, "API";r=4;t=1;pk=:AAA=:"#);
     assert_eq!(headers.get_all("x-ratelimit-limit").iter().count(), 1);
@@ -113,7 +177,11 @@ fn one_list_with_what_the_upstream_says() {
 
 #[test]
 fn nothing_shown_leaves_the_upstreams_word_alone() {
-    let (_, state, _) = add(vec![fixed("per-ip", 100, 60)], &[], &[("ratelimit", r#""API";r=4"#)]);
+    let (_, state, _) = add(
+        vec![fixed("per-ip", 100, 60)],
+        &[],
+        &[("ratelimit", r#""API";r=4"#)],
+    );
     assert_eq!(state, r#""API";r=4"#);
 }
 
@@ -127,8 +195,17 @@ fn huge_numbers_stay_integers_of_a_structured_field() {
         max_wait: Micros::ZERO,
         refill: Refill::Continuous,
     };
-    let huge = amount("b", Meter::Bucket(Bucket::new(small).unwrap()), u64::MAX, u64::MAX, None);
+    let huge = amount(
+        "b",
+        Meter::Bucket(Bucket::new(small).unwrap()),
+        u64::MAX,
+        u64::MAX,
+        None,
+    );
     let (policy, state, _) = add(vec![huge], &[shown(0, u64::MAX, u64::MAX, None)], &[]);
-    assert!(policy.contains("q=999999999999999;w=999999999999999"), "{policy}");
+    assert!(
+        policy.contains("q=999999999999999;w=999999999999999"),
+        "{policy}"
+    );
     assert!(state.contains("r=999999999999999;t="), "{state}");
 }

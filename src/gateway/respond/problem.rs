@@ -11,7 +11,8 @@ use crate::limiter::{Refusal, Shown};
 use crate::policy::Policy;
 
 const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
-const REDUCED_CAPACITY: &str = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity";
+const REDUCED_CAPACITY: &str =
+    "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity";
 
 /// A problem, as JSON.
 #[derive(Debug, Serialize)]
@@ -36,14 +37,22 @@ impl<'p> Problem<'p> {
             violated: Vec::new(),
             detail: detail(rejection).map(Cow::Borrowed),
         };
-        let Rejection::Refused(refusal) = rejection else { return problem };
+        let Rejection::Refused(refusal) = rejection else {
+            return problem;
+        };
         let (kind, title) = match refusal {
             Refusal::Limited { .. } => (QUOTA_EXCEEDED, "Too many requests"),
             Refusal::StoreDown { .. } => (REDUCED_CAPACITY, "Temporarily reduced capacity"),
             _ => (problem.kind, problem.title),
         };
         let violated = violated(refusal, policy);
-        Self { kind, title, violated, detail: refused(refusal, policy).map(Cow::Owned), ..problem }
+        Self {
+            kind,
+            title,
+            violated,
+            detail: refused(refusal, policy).map(Cow::Owned),
+            ..problem
+        }
     }
 
     pub(super) fn to_json(&self) -> Bytes {
@@ -75,10 +84,23 @@ fn violated<'p>(refusal: &Refusal, policy: &'p Policy) -> Vec<&'p str> {
         Refusal::Limited { shown, .. } => shown
             .iter()
             .filter(|shown| shown.rejected.is_some())
-            .filter_map(|shown| Some(&*policy.limits.get(shown.limit)?.amounts.get(shown.amount)?.shown_as))
+            .filter_map(|shown| {
+                Some(
+                    &*policy
+                        .limits
+                        .get(shown.limit)?
+                        .amounts
+                        .get(shown.amount)?
+                        .shown_as,
+                )
+            })
             .collect(),
         Refusal::StoreDown { limit, .. } => {
-            let amounts = policy.limits.get(*limit).map(|limit| limit.amounts.as_slice()).unwrap_or_default();
+            let amounts = policy
+                .limits
+                .get(*limit)
+                .map(|limit| limit.amounts.as_slice())
+                .unwrap_or_default();
             amounts.iter().map(|amount| &*amount.shown_as).collect()
         }
         _ => Vec::new(),
@@ -89,21 +111,32 @@ fn violated<'p>(refusal: &Refusal, policy: &'p Policy) -> Vec<&'p str> {
 fn refused(refusal: &Refusal, policy: &Policy) -> Option<String> {
     match refusal {
         Refusal::Limited { retry, shown } => {
-            let decisive = shown.iter().filter(|shown| shown.rejected.is_some()).max_by_key(|shown| shown.rejected)?;
+            let decisive = shown
+                .iter()
+                .filter(|shown| shown.rejected.is_some())
+                .max_by_key(|shown| shown.rejected)?;
             let bound = bound(decisive, policy)?;
             Some(match retry {
-                Retry::After(span) => format!("{bound}; try again in {} s", span.ceil_seconds().max(1)),
+                Retry::After(span) => {
+                    format!("{bound}; try again in {} s", span.ceil_seconds().max(1))
+                }
                 Retry::Unknown => format!("{bound}; try again when another request has ended"),
                 Retry::Never => format!("{bound}; this request costs more than that"),
             })
         }
         Refusal::Unkeyed { limit } => {
             let limit = policy.limits.get(*limit)?;
-            Some(format!("the request does not say whom to count it for: {} is missing", limit.per_words))
+            Some(format!(
+                "the request does not say whom to count it for: {} is missing",
+                limit.per_words
+            ))
         }
         Refusal::AmbiguousKey { limit } => {
             let limit = policy.limits.get(*limit)?;
-            Some(format!("the request says twice whom to count it for: {}", limit.per_words))
+            Some(format!(
+                "the request says twice whom to count it for: {}",
+                limit.per_words
+            ))
         }
         Refusal::StoreDown { .. } => Some("requests cannot be counted at the moment".to_owned()),
     }

@@ -27,7 +27,10 @@ fn connections_are_kept_and_shared() {
             }
         }
         assert_eq!(seen.borrow().len(), 1);
-        assert_eq!(seen.borrow()[0].matches("GET /a?b=c HTTP/1.1\r\n").count(), 9);
+        assert_eq!(
+            seen.borrow()[0].matches("GET /a?b=c HTTP/1.1\r\n").count(),
+            9
+        );
     });
 }
 
@@ -56,7 +59,9 @@ fn a_connection_that_was_closed_while_idle_is_replaced() {
         let house = House::open(policy(to));
         let mut client = house.client().await;
         for _ in 0..5 {
-            client.say("POST / HTTP/1.1\r\nHost: gw\r\nContent-Length: 0\r\n\r\n").await;
+            client
+                .say("POST / HTTP/1.1\r\nHost: gw\r\nContent-Length: 0\r\n\r\n")
+                .await;
             client.hear("ok").await;
             sleep(Duration::from_millis(5)).await;
         }
@@ -81,11 +86,20 @@ fn a_get_that_meets_the_close_is_sent_again_and_a_post_is_not() {
             client.hear("ok").await;
         }
         assert_eq!(seen.borrow().len(), 4);
-        client.say("POST / HTTP/1.1\r\nHost: gw\r\nContent-Length: 0\r\n\r\n").await;
+        client
+            .say("POST / HTTP/1.1\r\nHost: gw\r\nContent-Length: 0\r\n\r\n")
+            .await;
         let answer = client.hear("\r\n\r\n").await;
         assert!(answer.starts_with("HTTP/1.1 502 "), "{answer}");
-        assert!(answer.contains("proxy-status: sluice; error=connection_terminated\r\n"), "{answer}");
-        let posts: usize = seen.borrow().iter().map(|seen| seen.matches("POST").count()).sum();
+        assert!(
+            answer.contains("proxy-status: sluice; error=connection_terminated\r\n"),
+            "{answer}"
+        );
+        let posts: usize = seen
+            .borrow()
+            .iter()
+            .map(|seen| seen.matches("POST").count())
+            .sum();
         assert_eq!(posts, 1);
     });
 }
@@ -93,18 +107,37 @@ fn a_get_that_meets_the_close_is_sent_again_and_a_post_is_not() {
 #[test]
 fn failures_have_their_status() {
     run(async {
-        let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+        let nobody = TcpListener::bind("127.0.0.1:0")
+            .await
+            .unwrap()
+            .local_addr()
+            .unwrap();
         let answer = House::open(policy(nobody)).ask(LAST).await;
-        assert!(answer.starts_with("HTTP/1.1 502 ") && answer.contains("error=connection_refused"), "{answer}");
-        assert!(answer.contains("content-type: application/problem+json\r\n"), "{answer}");
+        assert!(
+            answer.starts_with("HTTP/1.1 502 ") && answer.contains("error=connection_refused"),
+            "{answer}"
+        );
+        assert!(
+            answer.contains("content-type: application/problem+json\r\n"),
+            "{answer}"
+        );
 
         for (said, status) in [
             ("", "502"),
             ("HTTP/1.1 200 OK\r\nContent-Le", "502"),
             ("NONSENSE\r\n\r\n", "502"),
-            ("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n", "502"),
-            ("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab", "502"),
-            ("HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", "200"),
+            (
+                "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n",
+                "502",
+            ),
+            (
+                "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab",
+                "502",
+            ),
+            (
+                "HTTP/1.1 103 Early Hints\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+                "200",
+            ),
         ] {
             let (to, _) = upstream(move |mut with| async move {
                 with.hear("\r\n\r\n").await;
@@ -112,7 +145,10 @@ fn failures_have_their_status() {
             })
             .await;
             let answer = House::open(policy(to)).ask(LAST).await;
-            assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{said}: {answer}");
+            assert!(
+                answer.starts_with(&format!("HTTP/1.1 {status} ")),
+                "{said}: {answer}"
+            );
         }
     });
 }
@@ -120,17 +156,28 @@ fn failures_have_their_status() {
 #[test]
 fn silence_is_504() {
     run(async {
-        let (to, _) = upstream(|mut with| async move { with.gone().await }).await;
-        let quick = with_timeouts(policy(to), |timeouts| timeouts.response = Duration::from_millis(50));
+        let (to, _) = upstream(|mut with| async move {
+            with.gone().await;
+        })
+        .await;
+        let quick = with_timeouts(policy(to), |timeouts| {
+            timeouts.response = Duration::from_millis(50)
+        });
         let answer = House::open(quick).ask(LAST).await;
-        assert!(answer.starts_with("HTTP/1.1 504 ") && answer.contains("http_response_timeout"), "{answer}");
+        assert!(
+            answer.starts_with("HTTP/1.1 504 ") && answer.contains("http_response_timeout"),
+            "{answer}"
+        );
     });
 }
 
 #[test]
 fn a_broken_answer_never_looks_complete() {
     run(async {
-        for said in ["HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n"] {
+        for said in [
+            "HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello",
+            "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n",
+        ] {
             let (to, _) = upstream(move |mut with| async move {
                 with.hear("\r\n\r\n").await;
                 with.say(said).await;
@@ -138,15 +185,21 @@ fn a_broken_answer_never_looks_complete() {
             .await;
             let answer = House::open(policy(to)).ask(GET).await;
             assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
-            assert!(answer.ends_with("hello") || answer.ends_with("hello\r\n"), "{answer}");
+            assert!(
+                answer.ends_with("hello") || answer.ends_with("hello\r\n"),
+                "{answer}"
+            );
         }
         let (to, _) = upstream(|mut with| async move {
             with.hear("\r\n\r\n").await;
-            with.say("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello").await;
+            with.say("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello")
+                .await;
             with.gone().await;
         })
         .await;
-        let quick = with_timeouts(policy(to), |timeouts| timeouts.idle = Duration::from_millis(50));
+        let quick = with_timeouts(policy(to), |timeouts| {
+            timeouts.idle = Duration::from_millis(50)
+        });
         let answer = House::open(quick).ask(GET).await;
         assert!(answer.ends_with("hello"), "{answer}");
     });
@@ -162,7 +215,8 @@ fn a_client_that_leaves_takes_the_upstream_connection_along() {
             async move {
                 with.hear("\r\n\r\n").await;
                 if with.number == 1 {
-                    with.say("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello").await;
+                    with.say("HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nhello")
+                        .await;
                 }
                 with.gone().await;
                 count.set(count.get() + 1);
@@ -184,11 +238,24 @@ fn a_client_that_leaves_takes_the_upstream_connection_along() {
         }
         let log = house.log();
         assert_eq!(log.len(), 2, "{log:?}");
-        assert!(log.iter().all(|line| line.contains(r#""status":499"#) && line.contains("client_gone")), "{log:?}");
+        assert!(
+            log.iter()
+                .all(|line| line.contains(r#""status":499"#) && line.contains("client_gone")),
+            "{log:?}"
+        );
         let metrics = house.registry.encode();
-        assert!(metrics.contains(r#"sluice_requests_total{route="all",method="GET",code="499"} 1"#), "{metrics}");
-        assert!(metrics.contains(r#"sluice_requests_total{route="all",method="GET",code="200"} 1"#), "{metrics}");
-        assert!(metrics.contains(r#"sluice_upstream_in_flight{upstream="api"} 0"#), "{metrics}");
+        assert!(
+            metrics.contains(r#"sluice_requests_total{route="all",method="GET",code="499"} 1"#),
+            "{metrics}"
+        );
+        assert!(
+            metrics.contains(r#"sluice_requests_total{route="all",method="GET",code="200"} 1"#),
+            "{metrics}"
+        );
+        assert!(
+            metrics.contains(r#"sluice_upstream_in_flight{upstream="api"} 0"#),
+            "{metrics}"
+        );
     });
 }
 
@@ -197,7 +264,8 @@ fn frames_pass_as_they_come() {
     run(async {
         let (to, _) = upstream(|mut with| async move {
             with.hear("\r\n\r\n").await;
-            with.say("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n").await;
+            with.say("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
+                .await;
             for event in ["data: 1\n\n", "data: 2\n\n"] {
                 with.say(event).await;
                 sleep(Duration::from_millis(100)).await;
@@ -216,17 +284,27 @@ fn frames_pass_as_they_come() {
 #[test]
 fn the_next_server_takes_over() {
     run(async {
-        let nobody = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+        let nobody = TcpListener::bind("127.0.0.1:0")
+            .await
+            .unwrap()
+            .local_addr()
+            .unwrap();
         let (to, seen) = answering(OK).await;
         let mut policy = policy(nobody);
         let mut spec = (*policy.upstreams[0]).clone();
-        spec.servers.push(crate::policy::ServerSpec { host: "localhost".into(), port: to.port() });
+        spec.servers.push(crate::policy::ServerSpec {
+            host: "localhost".into(),
+            port: to.port(),
+        });
         spec.host = crate::policy::HostRule::Upstream;
         policy.upstreams[0] = std::sync::Arc::new(spec);
         let house = House::open(policy);
         for _ in 0..4 {
             assert!(house.ask(LAST).await.starts_with("HTTP/1.1 200 "));
         }
-        assert!(seen.borrow()[0].contains(&format!("host: localhost:{}\r\n", to.port())), "{seen:?}");
+        assert!(
+            seen.borrow()[0].contains(&format!("host: localhost:{}\r\n", to.port())),
+            "{seen:?}"
+        );
     });
 }

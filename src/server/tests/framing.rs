@@ -20,7 +20,16 @@ fn fields_of_one_connection_stay_on_it() {
             )
             .await;
         let seen = seen.borrow()[0].to_ascii_lowercase();
-        for gone in ["drop-me", "keep-alive", "proxy-", "upgrade", "connection:", "deflate", "6.6.6.6", "sluice-over"] {
+        for gone in [
+            "drop-me",
+            "keep-alive",
+            "proxy-",
+            "upgrade",
+            "connection:",
+            "deflate",
+            "6.6.6.6",
+            "sluice-over",
+        ] {
             assert!(!seen.contains(gone), "{gone} in {seen}");
         }
         for there in [
@@ -39,7 +48,10 @@ fn fields_of_one_connection_stay_on_it() {
         for gone in ["x-secret", "keep-alive", "proxy-", "upgrade"] {
             assert!(!answer.contains(gone), "{gone} in {answer}");
         }
-        assert!(answer.contains("set-cookie: a=b\r\n") && answer.ends_with("ok"), "{answer}");
+        assert!(
+            answer.contains("set-cookie: a=b\r\n") && answer.ends_with("ok"),
+            "{answer}"
+        );
     });
 }
 
@@ -85,10 +97,21 @@ fn of_two_lengths_chunked_wins_and_the_connection_closes() {
                  GET /smuggled HTTP/1.1\r\nHost: gw\r\n\r\n",
             )
             .await;
-        assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("ok"), "{answer}");
+        assert!(
+            answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("ok"),
+            "{answer}"
+        );
         assert_eq!(answer.matches("HTTP/1.1").count(), 1);
-        assert!(!seen.borrow()[0].contains("content-length"), "{:?}", seen.borrow());
-        assert!(!seen.borrow()[0].contains("smuggled"), "{:?}", seen.borrow());
+        assert!(
+            !seen.borrow()[0].contains("content-length"),
+            "{:?}",
+            seen.borrow()
+        );
+        assert!(
+            !seen.borrow()[0].contains("smuggled"),
+            "{:?}",
+            seen.borrow()
+        );
     });
 }
 
@@ -105,8 +128,14 @@ fn a_chunked_get_keeps_its_body() {
              5\r\nhello\r\n0\r\nContent-Length: 50\r\nX-T: 1\r\n\r\n";
         let answer = House::open(policy(to)).ask(request).await;
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
-        assert!(seen.borrow()[0].contains("transfer-encoding: chunked\r\n"), "{seen:?}");
-        assert!(seen.borrow()[0].ends_with("\r\n\r\n5\r\nhello\r\n0\r\n\r\n"), "{seen:?}");
+        assert!(
+            seen.borrow()[0].contains("transfer-encoding: chunked\r\n"),
+            "{seen:?}"
+        );
+        assert!(
+            seen.borrow()[0].ends_with("\r\n\r\n5\r\nhello\r\n0\r\n\r\n"),
+            "{seen:?}"
+        );
     });
 }
 
@@ -130,7 +159,10 @@ fn lengths_are_written_anew() {
             .await;
         assert_eq!(answer.matches("200 OK").count(), 2, "{answer}");
         let seen = seen.borrow();
-        assert!(seen[0].contains("content-length: 5\r\n") && seen[0].contains("content-length: 0\r\n"), "{seen:?}");
+        assert!(
+            seen[0].contains("content-length: 5\r\n") && seen[0].contains("content-length: 0\r\n"),
+            "{seen:?}"
+        );
         assert_eq!(seen[0].matches("content-length").count(), 2, "{seen:?}");
     });
 }
@@ -142,7 +174,9 @@ fn an_answer_framed_twice_is_chunked() {
             "HTTP/1.1 200 OK\r\nContent-Length: 500\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n",
         )
         .await;
-        let answer = House::open(policy(to)).ask("GET / HTTP/1.1\r\nHost: gw\r\nConnection: close\r\n\r\n").await;
+        let answer = House::open(policy(to))
+            .ask("GET / HTTP/1.1\r\nHost: gw\r\nConnection: close\r\n\r\n")
+            .await;
         assert!(!answer.contains("content-length"), "{answer}");
         assert!(answer.ends_with("\r\n\r\n2\r\nok\r\n0\r\n\r\n"), "{answer}");
     });
@@ -154,7 +188,10 @@ fn head_has_the_length_and_no_body() {
         let (to, seen) = upstream(|mut with| async move {
             while with.hear("\r\n\r\n").await {
                 let body = if with.number == 0 { "" } else { "body" };
-                with.say(&format!("HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n{body}")).await;
+                with.say(&format!(
+                    "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n{body}"
+                ))
+                .await;
             }
         })
         .await;
@@ -180,13 +217,21 @@ fn what_no_route_may_forward() {
             ("TRACE / HTTP/1.1\r\nHost: gw\r\n", "405"),
             ("OPTIONS * HTTP/1.1\r\nHost: gw\r\n", "204"),
             ("POST / HTTP/1.1\r\nHost: gw\r\nExpect: 200-ok\r\n", "417"),
-            ("GET / HTTP/1.1\r\nHost: gw\r\nVia: 1.0 a, 1.1 Sluice\r\n", "508"),
+            (
+                "GET / HTTP/1.1\r\nHost: gw\r\nVia: 1.0 a, 1.1 Sluice\r\n",
+                "508",
+            ),
             ("GET / HTTP/1.1\r\n", "400"),
             ("GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n", "400"),
             (&long, "414"),
         ] {
-            let answer = house.ask(&format!("{request}Connection: close\r\n\r\n")).await;
-            assert!(answer.starts_with(&format!("HTTP/1.1 {status} ")), "{request}: {answer}");
+            let answer = house
+                .ask(&format!("{request}Connection: close\r\n\r\n"))
+                .await;
+            assert!(
+                answer.starts_with(&format!("HTTP/1.1 {status} ")),
+                "{request}: {answer}"
+            );
         }
         assert!(seen.borrow().is_empty());
     });

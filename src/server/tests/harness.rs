@@ -18,11 +18,13 @@ use crate::gateway::Gateway;
 use crate::identify::ClientRules;
 use crate::limiter::Limiter;
 use crate::policy::{
-    AccessLog, Drain, HostRule, Mode, Policy, Route, ServerSpec, StoreSpec, UpstreamSpec, UpstreamTimeouts,
+    AccessLog, Drain, HostRule, Mode, Policy, Route, ServerSpec, StoreSpec, UpstreamSpec,
+    UpstreamTimeouts,
 };
 use crate::route::{Index, Matcher, PathRules, Width};
 use crate::server::{Bound, ClientTimeouts, Drained, Signal, run_worker, runtime, signal};
 use crate::snapshot::Snapshot;
+use crate::store::{Clock, Shared, Store};
 use crate::telemetry::access::Lines;
 use crate::telemetry::{AccessSink, Events, Registry};
 
@@ -48,20 +50,36 @@ pub(super) struct House {
 
 impl House {
     pub(super) fn open(policy: Policy) -> Self {
-        Self::with(policy, super::limits::open_limiter(), ClientTimeouts::default())
+        Self::with(policy, ClientTimeouts::default())
     }
 
-    pub(super) fn with(policy: Policy, limiter: Limiter, timeouts: ClientTimeouts) -> Self {
+    pub(super) fn with(policy: Policy, timeouts: ClientTimeouts) -> Self {
         let bound = Bound::bind(&["127.0.0.1:0".parse().unwrap()], NonZeroUsize::MIN).unwrap();
         let address = bound.addresses()[0];
         let sockets = bound.into_workers().remove(0);
         let registry = Registry::new();
         let (access, lines) = AccessSink::collecting(&registry).unwrap();
+        let events = Events::new(&registry);
+        let shared = Shared::new(&policy.store, None, Clock::system(), &events).unwrap();
+        let limiter = Limiter::new(Store::open(&policy.store, &shared, &events)).unwrap();
         let snapshots = Arc::new(ArcSwap::from_pointee(Snapshot::first(Arc::new(policy))));
-        let gateway = Gateway::new(Arc::clone(&snapshots), limiter, Events::new(&registry), Some(access.clone()));
+        let gateway = Gateway::new(
+            Arc::clone(&snapshots),
+            limiter,
+            events,
+            Some(access.clone()),
+        );
         let (signal, stop) = signal();
         let worker = spawn_local(run_worker(sockets, Rc::new(gateway), timeouts, stop));
-        Self { address, signal, worker, snapshots, registry, access, lines }
+        Self {
+            address,
+            signal,
+            worker,
+            snapshots,
+            registry,
+            access,
+            lines,
+        }
     }
 
     pub(super) async fn client(&self) -> Client {
@@ -136,7 +154,11 @@ where
         while let Ok((stream, _)) = listener.accept().await {
             let number = log.borrow().len();
             log.borrow_mut().push(String::new());
-            spawn_local(script(Conversation { stream, number, seen: Rc::clone(&log) }));
+            spawn_local(script(Conversation {
+                stream,
+                number,
+                seen: Rc::clone(&log),
+            }));
         }
     });
     (address, seen)
@@ -154,7 +176,9 @@ impl Conversation {
     pub(super) async fn hear(&mut self, end: &str) -> bool {
         let mut heard = Vec::new();
         while !heard.ends_with(end.as_bytes()) {
-            let Ok(byte) = self.stream.read_u8().await else { return false };
+            let Ok(byte) = self.stream.read_u8().await else {
+                return false;
+            };
             heard.push(byte);
             self.seen.borrow_mut()[self.number].push(char::from(byte));
         }
@@ -186,7 +210,10 @@ pub(super) const OK: &str = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
 /// One upstream and a route for everything.
 pub(super) fn policy(upstream: SocketAddr) -> Policy {
-    let timeouts = UpstreamTimeouts { connect: Duration::from_millis(500), ..UpstreamTimeouts::default() };
+    let timeouts = UpstreamTimeouts {
+        connect: Duration::from_millis(500),
+        ..UpstreamTimeouts::default()
+    };
     Policy {
         listen: Vec::new(),
         admin: "127.0.0.1:0".parse().unwrap(),
@@ -196,19 +223,32 @@ pub(super) fn policy(upstream: SocketAddr) -> Policy {
         clients: ClientRules::default(),
         upstreams: vec![Arc::new(UpstreamSpec {
             name: "api".into(),
-            servers: vec![ServerSpec { host: upstream.ip().to_string().into(), port: upstream.port() }],
+            servers: vec![ServerSpec {
+                host: upstream.ip().to_string().into(),
+                port: upstream.port(),
+            }],
             host: HostRule::Keep,
             timeouts,
         })],
-        routes: vec![Route { name: "all".into(), upstream: 0, timeouts }],
+        routes: vec![Route {
+            name: "all".into(),
+            upstream: 0,
+            timeouts,
+        }],
         route_index: Index::new(Width::Exact, [(0, Matcher::default())]),
         skip: Index::new(Width::Exact, []),
         limits: Vec::new(),
         limit_index: Index::new(Width::Wide, []),
         mode: Mode::Enforce,
         paths: PathRules::default(),
-        drain: Drain { wait: Duration::ZERO, grace: Duration::from_secs(5) },
-        access_log: Some(AccessLog { sample_allowed: 1000, mask_query: vec!["token".to_owned()] }),
+        drain: Drain {
+            wait: Duration::ZERO,
+            grace: Duration::from_secs(5),
+        },
+        access_log: Some(AccessLog {
+            sample_allowed: 1000,
+            mask_query: vec!["token".to_owned()],
+        }),
     }
 }
 

@@ -1,8 +1,7 @@
 //! Every request is recorded once, however it ends.
 
 use super::harness::{House, OK, answering, policy, run};
-use super::limits::closed_limiter;
-use crate::server::ClientTimeouts;
+use super::limits::closed;
 
 #[test]
 fn what_was_forwarded() {
@@ -10,9 +9,13 @@ fn what_was_forwarded() {
         let (to, seen) = answering(OK).await;
         let house = House::open(policy(to));
         let mut client = house.client().await;
-        client.say("GET /a?token=secret&b=c HTTP/1.1\r\nHost: GW\r\nX-Request-Id: a b\r\n\r\n").await;
+        client
+            .say("GET /a?token=secret&b=c HTTP/1.1\r\nHost: GW\r\nX-Request-Id: a b\r\n\r\n")
+            .await;
         client.hear("ok").await;
-        client.say("GET /a HTTP/1.1\r\nHost: gw\r\nX-Request-Id: mine-1\r\n\r\n").await;
+        client
+            .say("GET /a HTTP/1.1\r\nHost: gw\r\nX-Request-Id: mine-1\r\n\r\n")
+            .await;
         client.hear("ok").await;
         let log = house.log();
         assert_eq!(log.len(), 2, "{log:?}");
@@ -29,7 +32,10 @@ fn what_was_forwarded() {
         }
         assert!(log[1].contains(r#""request_id":"mine-1""#), "{}", log[1]);
         let seen = seen.borrow();
-        assert!(seen[0].contains("x-request-id: mine-1\r\n") && !seen[0].contains("x-request-id: a b"), "{seen:?}");
+        assert!(
+            seen[0].contains("x-request-id: mine-1\r\n") && !seen[0].contains("x-request-id: a b"),
+            "{seen:?}"
+        );
         assert_eq!(seen[0].matches("x-request-id").count(), 2);
         let metrics = house.registry.encode();
         for line in [
@@ -47,12 +53,22 @@ fn what_was_forwarded() {
 fn what_was_refused() {
     run(async {
         let (to, _) = answering(OK).await;
-        let house = House::with(policy(to), closed_limiter(), ClientTimeouts::default());
-        house.ask("GET / HTTP/1.1\r\nHost: gw\r\nConnection: close\r\n\r\n").await;
-        house.ask("TRACE / HTTP/1.1\r\nHost: gw\r\nConnection: close\r\n\r\n").await;
+        let house = House::open(closed(policy(to)));
+        house
+            .ask("GET / HTTP/1.1\r\nHost: gw\r\nConnection: close\r\n\r\n")
+            .await;
+        house
+            .ask("TRACE / HTTP/1.1\r\nHost: gw\r\nConnection: close\r\n\r\n")
+            .await;
         let log = house.log();
-        assert!(log[0].contains(r#""status":429"#) && log[0].contains(r#""decision":"rejected""#), "{log:?}");
-        assert!(log[1].contains(r#""status":405"#) && log[1].contains(r#""route":"none""#), "{log:?}");
+        assert!(
+            log[0].contains(r#""status":429"#) && log[0].contains(r#""decision":"never""#),
+            "{log:?}"
+        );
+        assert!(
+            log[1].contains(r#""status":405"#) && log[1].contains(r#""route":"none""#),
+            "{log:?}"
+        );
         let metrics = house.registry.encode();
         for line in [
             r#"sluice_requests_total{route="all",method="GET",code="429"} 1"#,
@@ -60,6 +76,9 @@ fn what_was_refused() {
         ] {
             assert!(metrics.contains(line), "no {line} in {metrics}");
         }
-        assert!(!metrics.contains("sluice_upstream_requests_total{"), "{metrics}");
+        assert!(
+            !metrics.contains("sluice_upstream_requests_total{"),
+            "{metrics}"
+        );
     });
 }

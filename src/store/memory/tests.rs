@@ -96,7 +96,7 @@ fn a_flood_frees_no_exhausted_key() {
     let (memory, time) = memory(10);
     assert!(admitted(&memory, &[charge("victim", "per-ip", window(1))]));
     for n in 0..1000 {
-        let _ = memory.admit(&[charge(&format!("flood-{n}"), "per-ip", window(1))]);
+        let _ruling = memory.admit(&[charge(&format!("flood-{n}"), "per-ip", window(1))]);
         time.fetch_add(1_000, Ordering::Relaxed);
         memory.sweep(SHARDS);
     }
@@ -142,8 +142,7 @@ fn gives_back_to_where_it_was_spent() {
     let (memory, _) = memory(1);
     let receipt = |charge: Charge| {
         let ruling = memory.admit(std::slice::from_ref(&charge));
-        let receipt = ruling.receipts(std::slice::from_ref(&charge)).next();
-        receipt
+        ruling.receipts(std::slice::from_ref(&charge)).next()
     };
     let own = receipt(charge("a", "per-ip", window(1))).unwrap();
     let shared = receipt(charge("b", "per-ip", window(1))).unwrap();
