@@ -76,7 +76,7 @@ Try, in another terminal:
   # a request that passes, with its RateLimit fields
   curl -i http://{gateway}/hello
 
-  # wrong passwords: five pass, the sixth meets `login-attempts`
+  # wrong passwords: five pass, the sixth meets `logins`
   for i in 1 2 3 4 5 6; do curl -s -o /dev/null -w '%{{http_code}}\\n' -X POST http://{gateway}/login; done
 
   # what a rejected client is told

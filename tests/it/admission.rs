@@ -76,7 +76,7 @@ fn simultaneous_requests_are_counted_one_by_one() {
 fn a_thousand_parallel_requests_on_three_gateways_pass_exactly_ten() {
     let (redis, upstream) = (RedisServer::start(), Upstream::echo());
     let yaml = format!(
-        "store:\n  redis: {}\n  deadline: 20s\nupstream: {}\nlimits:\n  ten:\n    per: header X-Round\n    allow: 10 per hour\n",
+        "store:\n  redis: {}\n  deadline: 10s\nupstream: {}\nlimits:\n  ten:\n    per: header X-Round\n    allow: 10 per hour\n",
         redis.url(),
         upstream.url()
     );

@@ -8,7 +8,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use super::{Response, eventually, get};
+use super::{Client, Response, eventually, get};
 
 /// A running `sluice run`, ended when dropped.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub struct Metrics(HashMap<String, f64>);
 impl Metrics {
     /// The value of a series, as `name{a="b"}`; 0 when it is not there.
     pub fn value(&self, series: &str) -> f64 {
-        self.0.get(series).copied().unwrap_or(0.0)
+        self.0.get(&sorted(series)).copied().unwrap_or(0.0)
     }
 
     /// The sum over the series of a metric that carry all of these labels, as `a="b"`.
@@ -81,7 +81,7 @@ impl Gateway {
             let log = gateway.log();
             gateway.address = address_after(&log, "listen=")?;
             gateway.admin = address_after(&log, "admin=")?;
-            (get(gateway.admin, "/readyz").status == 200).then_some(())
+            (ask(gateway.admin, "/readyz").status == 200).then_some(())
         });
         gateway
     }
@@ -109,12 +109,12 @@ impl Gateway {
     }
 
     pub fn metrics(&self) -> Metrics {
-        let text = get(self.admin, "/metrics").text();
+        let text = ask(self.admin, "/metrics").text();
         Metrics(
             text.lines()
                 .filter(|line| !line.starts_with('#'))
                 .filter_map(|line| line.rsplit_once(' '))
-                .map(|(series, value)| (series.to_owned(), value.parse().unwrap()))
+                .map(|(series, value)| (sorted(series), value.parse().unwrap()))
                 .collect(),
         )
     }
@@ -144,6 +144,23 @@ impl Gateway {
 
 fn whole(yaml: &str) -> String {
     format!("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\n{yaml}")
+}
+
+/// The series with its labels in alphabetical order.
+fn sorted(series: &str) -> String {
+    let Some((name, labels)) = series.strip_suffix('}').and_then(|series| series.split_once('{')) else {
+        return series.to_owned();
+    };
+    let mut labels: Vec<&str> = labels.split(',').collect();
+    labels.sort_unstable();
+    format!("{name}{{{}}}", labels.join(","))
+}
+
+/// One question to an admin endpoint, by its own name.
+fn ask(admin: SocketAddr, path: &str) -> Response {
+    let mut client = Client::connect(admin);
+    client.write(format!("GET {path} HTTP/1.1\r\nHost: {admin}\r\n\r\n").as_bytes());
+    client.read("GET").expect("the admin endpoint answers")
 }
 
 fn address_after(log: &str, mark: &str) -> Option<SocketAddr> {
