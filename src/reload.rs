@@ -29,8 +29,21 @@ struct Stamp(Vec<Option<(u64, u64, i64, i64, u64)>>);
 
 impl Stamp {
     fn of(files: &[PathBuf]) -> Self {
-        let stamp = |meta: Metadata| (meta.dev(), meta.ino(), meta.mtime(), meta.mtime_nsec(), meta.len());
-        Self(files.iter().map(|file| std::fs::metadata(file).ok().map(stamp)).collect())
+        let stamp = |meta: Metadata| {
+            (
+                meta.dev(),
+                meta.ino(),
+                meta.mtime(),
+                meta.mtime_nsec(),
+                meta.len(),
+            )
+        };
+        Self(
+            files
+                .iter()
+                .map(|file| std::fs::metadata(file).ok().map(stamp))
+                .collect(),
+        )
     }
 }
 
@@ -84,7 +97,10 @@ impl Reload {
     fn apply(&self, files: &mut Vec<PathBuf>) {
         match config::load(&self.path, &self.environment) {
             Err(report) => {
-                tracing::error!("the configuration is not valid; the policy in force stays:\n{}", report.render(Colour::Off));
+                tracing::error!(
+                    "the configuration is not valid; the policy in force stays:\n{}",
+                    report.render(Colour::Off)
+                );
                 self.events.reloaded("invalid");
             }
             Ok(loaded) => {
@@ -109,7 +125,8 @@ impl Reload {
             return;
         }
         let changed = changed_names(&current.policy, policy);
-        self.snapshots.store(Arc::new(current.next(Arc::new(policy.clone()))));
+        self.snapshots
+            .store(Arc::new(current.next(Arc::new(policy.clone()))));
         self.in_words.store(Arc::new(loaded.explain()));
         tracing::info!(changed = changed.join(", "), "a new policy is in force");
         self.events.reloaded("ok");
@@ -133,14 +150,31 @@ fn fixed_fields_that_differ(current: &Policy, next: &Policy) -> Vec<&'static str
 /// Limits and routes that the new policy adds, changes or drops, for the log.
 fn changed_names(current: &Policy, next: &Policy) -> Vec<String> {
     let limits = |policy: &Policy| -> Vec<(String, String)> {
-        policy.limits.iter().map(|limit| (format!("limit {}", limit.name), format!("{limit:?}"))).collect()
+        policy
+            .limits
+            .iter()
+            .map(|limit| (format!("limit {}", limit.name), format!("{limit:?}")))
+            .collect()
     };
     let routes = |policy: &Policy| -> Vec<(String, String)> {
-        policy.routes.iter().map(|route| (format!("route {}", route.name), format!("{route:?}"))).collect()
+        policy
+            .routes
+            .iter()
+            .map(|route| (format!("route {}", route.name), format!("{route:?}")))
+            .collect()
     };
     let before = [limits(current), routes(current)].concat();
     let after = [limits(next), routes(next)].concat();
-    let mut changed: Vec<String> = after.iter().filter(|entry| !before.contains(entry)).map(|(name, _)| name.clone()).collect();
-    changed.extend(before.iter().filter(|(name, _)| !after.iter().any(|(other, _)| other == name)).map(|(name, _)| format!("{name} (gone)")));
+    let mut changed: Vec<String> = after
+        .iter()
+        .filter(|entry| !before.contains(entry))
+        .map(|(name, _)| name.clone())
+        .collect();
+    changed.extend(
+        before
+            .iter()
+            .filter(|(name, _)| !after.iter().any(|(other, _)| other == name))
+            .map(|(name, _)| format!("{name} (gone)")),
+    );
     changed
 }

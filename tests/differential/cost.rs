@@ -1,7 +1,9 @@
 //! What a decision costs Redis. Not a test of anything: run it by hand, on a quiet machine, with
 //! `cargo test --test differential -- --ignored --nocapture cost`.
 
-use sluice::limit::algorithm::{Bucket, BucketSpec, FixedWindow, Refill, SlidingLog, SlidingWindow};
+use sluice::limit::algorithm::{
+    Bucket, BucketSpec, FixedWindow, Refill, SlidingLog, SlidingWindow,
+};
 use sluice::limit::{Charge, ChargeId, Cost, Key, Meter, Stake};
 use sluice::store::redis::script::Call;
 use sluice::time::Micros;
@@ -16,7 +18,10 @@ const REQUESTS: u64 = 20;
 fn busy(server: &mut Server) -> f64 {
     let info = server.run(&["INFO", "cpu"]).text();
     let of = |name: &str| {
-        let line = info.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        let line = info
+            .lines()
+            .find_map(|line| line.strip_prefix(name))
+            .unwrap();
         line.parse::<f64>().unwrap()
     };
     of("used_cpu_user_main_thread:") + of("used_cpu_sys_main_thread:")
@@ -29,9 +34,18 @@ fn measure(name: &str, meter: Meter, keys: u64, requests: u64) {
         .map(|at| {
             let mut call = Call::new();
             for id in 0..requests {
-                let key = Key::new(format!("sluice:1:{{ip=203.0.113.{}}}:per-ip:sw60s:", dice.below(keys)));
+                let key = Key::new(format!(
+                    "sluice:1:{{ip=203.0.113.{}}}:per-ip:sw60s:",
+                    dice.below(keys)
+                ));
                 let id = ChargeId::new(at * requests + id);
-                call.judge(&[Charge { key, meter, cost: Cost::ONE, id, stake: Stake::Binding }]);
+                call.judge(&[Charge {
+                    key,
+                    meter,
+                    cost: Cost::ONE,
+                    id,
+                    stake: Stake::Binding,
+                }]);
             }
             call
         })
@@ -42,19 +56,37 @@ fn measure(name: &str, meter: Meter, keys: u64, requests: u64) {
     }
     let spent = busy(&mut server) - before;
     let each = spent * 1e6 / f64::from(u32::try_from(CALLS * requests).unwrap());
-    println!("{name:16} {keys:6} keys {requests:3} requests a call: {each:5.2} us of Redis a decision");
+    println!(
+        "{name:16} {keys:6} keys {requests:3} requests a call: {each:5.2} us of Redis a decision"
+    );
 }
 
 #[test]
 #[ignore = "a measurement, for a quiet machine"]
 fn cost_of_a_decision() {
     let (amount, window) = (10_000, Micros::new(60_000_000));
-    let spec = BucketSpec { amount, window, burst: 100, queue: 0, max_wait: Micros::ZERO, refill: Refill::Continuous };
+    let spec = BucketSpec {
+        amount,
+        window,
+        burst: 100,
+        queue: 0,
+        max_wait: Micros::ZERO,
+        refill: Refill::Continuous,
+    };
     let meters = [
-        ("fixed window", Meter::FixedWindow(FixedWindow::new(amount, window).unwrap())),
-        ("sliding window", Meter::SlidingWindow(SlidingWindow::new(amount, window).unwrap())),
+        (
+            "fixed window",
+            Meter::FixedWindow(FixedWindow::new(amount, window).unwrap()),
+        ),
+        (
+            "sliding window",
+            Meter::SlidingWindow(SlidingWindow::new(amount, window).unwrap()),
+        ),
         ("bucket", Meter::Bucket(Bucket::new(spec).unwrap())),
-        ("sliding log", Meter::SlidingLog(SlidingLog::new(amount, window).unwrap())),
+        (
+            "sliding log",
+            Meter::SlidingLog(SlidingLog::new(amount, window).unwrap()),
+        ),
     ];
     for (name, meter) in meters {
         for (keys, requests) in [(1, REQUESTS), (10_000, REQUESTS), (10_000, 1)] {

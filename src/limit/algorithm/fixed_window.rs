@@ -18,8 +18,12 @@ pub struct FixedWindow {
 }
 
 /// The row of the registry.
-pub(super) const KIND: Kind =
-    Kind { code: 1, lua: include_str!("fixed_window.lua"), params: 2, fresh: || State::Numbers(SmallVec::new_const()) };
+pub(super) const KIND: Kind = Kind {
+    code: 1,
+    lua: include_str!("fixed_window.lua"),
+    params: 2,
+    fresh: || State::Numbers(SmallVec::new_const()),
+};
 
 impl FixedWindow {
     /// `amount` units a window.
@@ -46,7 +50,9 @@ impl FixedWindow {
 
 impl Judge for FixedWindow {
     fn heal(&self, state: &mut State, now: Timestamp) -> bool {
-        let &[start, used] = state.numbers() else { return false };
+        let &[start, used] = state.numbers() else {
+            return false;
+        };
         if start <= now.after(self.window).as_micros() {
             return false;
         }
@@ -85,13 +91,24 @@ impl Judge for FixedWindow {
         }
         let used = used.saturating_sub(cost.get());
         // An emptied window is no window: the next charge opens its own.
-        *state = if used == 0 { (KIND.fresh)() } else { State::Numbers(smallvec![mark, used]) };
+        *state = if used == 0 {
+            (KIND.fresh)()
+        } else {
+            State::Numbers(smallvec![mark, used])
+        };
     }
 
     fn quota(&self, state: &State, now: Timestamp) -> Quota {
         let (start, used) = self.open(state, now);
-        let reset_after = if used == 0 { Micros::ZERO } else { start.after(self.window).since(now) };
-        Quota { remaining: self.amount.saturating_sub(used), reset_after }
+        let reset_after = if used == 0 {
+            Micros::ZERO
+        } else {
+            start.after(self.window).since(now)
+        };
+        Quota {
+            remaining: self.amount.saturating_sub(used),
+            reset_after,
+        }
     }
 
     fn params(&self) -> SmallVec<[u64; 6]> {
@@ -107,6 +124,9 @@ impl Judge for FixedWindow {
     }
 
     fn divided(&self, by: NonZeroU32) -> Meter {
-        Meter::FixedWindow(Self { amount: self.amount.div_ceil(u64::from(by.get())), ..*self })
+        Meter::FixedWindow(Self {
+            amount: self.amount.div_ceil(u64::from(by.get())),
+            ..*self
+        })
     }
 }

@@ -107,7 +107,8 @@ impl Call {
             self.push(charge.id.get());
             self.push_params(&charge.meter);
         }
-        self.requests.push(charges.iter().map(|charge| charge.stake).collect());
+        self.requests
+            .push(charges.iter().map(|charge| charge.stake).collect());
     }
 
     /// Gives a charge back, as far as it still counts.
@@ -156,7 +157,10 @@ impl Call {
     /// Whether a request with these charges still fits.
     #[must_use]
     pub fn has_room_for(&self, charges: &[Charge]) -> bool {
-        let new = charges.iter().filter(|charge| !self.places.contains_key(&charge.key)).count();
+        let new = charges
+            .iter()
+            .filter(|charge| !self.places.contains_key(&charge.key))
+            .count();
         self.requests.len() < MAX_REQUESTS && self.keys.len() + new <= MAX_KEYS
     }
 
@@ -178,13 +182,20 @@ impl Call {
             rulings.push(match numbers.next()? {
                 wire::FOREIGN => Err(ForeignValue),
                 wire::REFUSED | wire::SPENT => {
-                    let decisions = stakes.iter().map(|&stake| numbers.decision(stake)).collect::<Result<_, _>>()?;
+                    let decisions = stakes
+                        .iter()
+                        .map(|&stake| numbers.decision(stake))
+                        .collect::<Result<_, _>>()?;
                     Ok(Ruling { at, decisions })
                 }
                 _ => return Err(MalformedReply),
             });
         }
-        if numbers.0.is_empty() { Ok((at, rulings)) } else { Err(MalformedReply) }
+        if numbers.0.is_empty() {
+            Ok((at, rulings))
+        } else {
+            Err(MalformedReply)
+        }
     }
 
     fn push(&mut self, number: u64) {
@@ -233,7 +244,10 @@ impl Numbers<'_> {
             wire::NEVER => Verdict::Reject(Retry::Never),
             _ => return Err(MalformedReply),
         };
-        let quota = Quota { remaining: self.next()?, reset_after: Micros::new(self.next()?) };
+        let quota = Quota {
+            remaining: self.next()?,
+            reset_after: Micros::new(self.next()?),
+        };
         let booked = self.next()?;
         let mark = self.next()?;
         let mark = match booked {
@@ -241,7 +255,12 @@ impl Numbers<'_> {
             1 => Some(mark),
             _ => return Err(MalformedReply),
         };
-        Ok(Decision { stake, verdict, quota, mark })
+        Ok(Decision {
+            stake,
+            verdict,
+            quota,
+            mark,
+        })
     }
 }
 

@@ -28,7 +28,11 @@ impl Response {
     /// The one value of a field; none when absent. Panics when it comes twice.
     pub fn field(&self, name: &str) -> Option<&str> {
         let all = self.all(name);
-        assert!(all.len() <= 1, "{name} comes more than once:\n{}", self.head);
+        assert!(
+            all.len() <= 1,
+            "{name} comes more than once:\n{}",
+            self.head
+        );
         all.first().copied()
     }
 
@@ -50,8 +54,12 @@ impl Client {
     /// A client on a connection that the test has opened.
     pub fn over(stream: TcpStream) -> Self {
         stream.set_nodelay(true).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        Self { reader: BufReader::new(stream) }
+        stream
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .unwrap();
+        Self {
+            reader: BufReader::new(stream),
+        }
     }
 
     pub fn write(&mut self, bytes: &[u8]) {
@@ -67,11 +75,19 @@ impl Client {
             }
         }
         let status = head.split(' ').nth(1)?.parse().ok()?;
-        let mut response = Response { status, head, body: Vec::new() };
+        let mut response = Response {
+            status,
+            head,
+            body: Vec::new(),
+        };
         if method == "HEAD" || status == 204 || status == 304 || status < 200 {
             return Some(response);
         }
-        if response.all("transfer-encoding").iter().any(|coding| coding.eq_ignore_ascii_case("chunked")) {
+        if response
+            .all("transfer-encoding")
+            .iter()
+            .any(|coding| coding.eq_ignore_ascii_case("chunked"))
+        {
             response.body = read_chunks(&mut self.reader)?;
         } else if let Some(length) = response.field("content-length").map(str::to_owned) {
             response.body = vec![0; length.parse().ok()?];
@@ -104,12 +120,19 @@ impl Client {
         }
         head.push_str("\r\n");
         self.write(&[head.as_bytes(), body].concat());
-        self.read(method).unwrap_or_else(|| panic!("no answer to {method} {path}"))
+        self.read(method)
+            .unwrap_or_else(|| panic!("no answer to {method} {path}"))
     }
 }
 
 /// One request on a connection of its own.
-pub fn send(address: SocketAddr, method: &str, path: &str, fields: &[&str], body: &[u8]) -> Response {
+pub fn send(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    fields: &[&str],
+    body: &[u8],
+) -> Response {
     Client::connect(address).send(method, path, fields, body)
 }
 
@@ -136,24 +159,35 @@ pub fn raw(address: SocketAddr, bytes: &[u8]) -> String {
 /// The statuses of `n` requests under way at once, spread over `addresses` by turns.
 pub fn parallel(n: usize, addresses: &[SocketAddr], path: &str, fields: &[&str]) -> Vec<u16> {
     let request = {
-        let mut head = format!("GET {path} HTTP/1.1\r\nHost: api.example.test\r\nConnection: close\r\n");
-        fields.iter().for_each(|field| head.push_str(&format!("{field}\r\n")));
+        let mut head =
+            format!("GET {path} HTTP/1.1\r\nHost: api.example.test\r\nConnection: close\r\n");
+        fields
+            .iter()
+            .for_each(|field| head.push_str(&format!("{field}\r\n")));
         head.push_str("\r\n");
         head.into_bytes()
     };
     // All connections are open before the first request is sent.
-    let mut streams: Vec<TcpStream> =
-        (0..n).map(|i| TcpStream::connect(addresses[i % addresses.len()]).unwrap()).collect();
+    let mut streams: Vec<TcpStream> = (0..n)
+        .map(|i| TcpStream::connect(addresses[i % addresses.len()]).unwrap())
+        .collect();
     for stream in &mut streams {
         stream.write_all(&request).unwrap();
     }
     streams
         .into_iter()
         .map(|mut stream| {
-            stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+            stream
+                .set_read_timeout(Some(Duration::from_secs(30)))
+                .unwrap();
             let mut answer = Vec::new();
             stream.read_to_end(&mut answer).unwrap();
-            String::from_utf8_lossy(&answer).split(' ').nth(1).unwrap_or("0").parse().unwrap_or(0)
+            String::from_utf8_lossy(&answer)
+                .split(' ')
+                .nth(1)
+                .unwrap_or("0")
+                .parse()
+                .unwrap_or(0)
         })
         .collect()
 }

@@ -35,7 +35,9 @@ impl Metrics {
     pub fn sum(&self, name: &str, labels: &[&str]) -> f64 {
         self.0
             .iter()
-            .filter(|(series, _)| series.split('{').next() == Some(name) && labels.iter().all(|l| series.contains(l)))
+            .filter(|(series, _)| {
+                series.split('{').next() == Some(name) && labels.iter().all(|l| series.contains(l))
+            })
             .map(|(_, value)| value)
             .sum()
     }
@@ -55,34 +57,66 @@ impl Gateway {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("gateway.yaml"), whole(yaml)).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_sluice"));
-        command.args(["run", "-c"]).arg(dir.path().join("gateway.yaml"));
+        command
+            .args(["run", "-c"])
+            .arg(dir.path().join("gateway.yaml"));
         command.envs(environment.iter().copied());
         Self::spawn(command, dir)
     }
 
     pub fn spawn(mut command: Command, dir: tempfile::TempDir) -> Self {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let (log, access) = (Arc::<Mutex<String>>::default(), Arc::<Mutex<Vec<String>>>::default());
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let (log, access) = (
+            Arc::<Mutex<String>>::default(),
+            Arc::<Mutex<Vec<String>>>::default(),
+        );
         let (stdout, stderr) = (child.stdout.take().unwrap(), child.stderr.take().unwrap());
         let lines = Arc::clone(&access);
-        std::thread::spawn(move || BufReader::new(stdout).lines().map_while(Result::ok).for_each(|line| lines.lock().unwrap().push(line)));
+        std::thread::spawn(move || {
+            BufReader::new(stdout)
+                .lines()
+                .map_while(Result::ok)
+                .for_each(|line| lines.lock().unwrap().push(line))
+        });
         let text = Arc::clone(&log);
         std::thread::spawn(move || {
-            BufReader::new(stderr).lines().map_while(Result::ok).for_each(|line| {
-                let mut text = text.lock().unwrap();
-                text.push_str(&line);
-                text.push('\n');
-            });
+            BufReader::new(stderr)
+                .lines()
+                .map_while(Result::ok)
+                .for_each(|line| {
+                    let mut text = text.lock().unwrap();
+                    text.push_str(&line);
+                    text.push('\n');
+                });
         });
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mut gateway = Self { child, address: any, admin: any, dir, log, access };
-        eventually("the gateway says where it listens", Duration::from_secs(20), || {
-            assert!(gateway.child.try_wait().unwrap().is_none(), "the gateway ended:\n{}", gateway.log());
-            let log = gateway.log();
-            gateway.address = address_after(&log, "listen=")?;
-            gateway.admin = address_after(&log, "admin=")?;
-            (ask(gateway.admin, "/readyz").status == 200).then_some(())
-        });
+        let mut gateway = Self {
+            child,
+            address: any,
+            admin: any,
+            dir,
+            log,
+            access,
+        };
+        eventually(
+            "the gateway says where it listens",
+            Duration::from_secs(20),
+            || {
+                assert!(
+                    gateway.child.try_wait().unwrap().is_none(),
+                    "the gateway ended:\n{}",
+                    gateway.log()
+                );
+                let log = gateway.log();
+                gateway.address = address_after(&log, "listen=")?;
+                gateway.admin = address_after(&log, "admin=")?;
+                (ask(gateway.admin, "/readyz").status == 200).then_some(())
+            },
+        );
         gateway
     }
 
@@ -127,9 +161,11 @@ impl Gateway {
         std::fs::write(&next, whole(yaml)).unwrap();
         std::fs::rename(next, self.file()).unwrap();
         self.signal("HUP");
-        eventually(&format!("a reload that is {result}"), Duration::from_secs(20), || {
-            (self.metrics().value(&series) > before).then_some(())
-        });
+        eventually(
+            &format!("a reload that is {result}"),
+            Duration::from_secs(20),
+            || (self.metrics().value(&series) > before).then_some(()),
+        );
     }
 
     pub fn signal(&self, name: &str) {
@@ -138,7 +174,9 @@ impl Gateway {
 
     /// Waits for the process to end.
     pub fn ended(&mut self, within: Duration) -> ExitStatus {
-        eventually("the gateway ends", within, || self.child.try_wait().unwrap())
+        eventually("the gateway ends", within, || {
+            self.child.try_wait().unwrap()
+        })
     }
 }
 
@@ -148,7 +186,10 @@ fn whole(yaml: &str) -> String {
 
 /// The series with its labels in alphabetical order.
 fn sorted(series: &str) -> String {
-    let Some((name, labels)) = series.strip_suffix('}').and_then(|series| series.split_once('{')) else {
+    let Some((name, labels)) = series
+        .strip_suffix('}')
+        .and_then(|series| series.split_once('{'))
+    else {
         return series.to_owned();
     };
     let mut labels: Vec<&str> = labels.split(',').collect();
@@ -164,12 +205,21 @@ fn ask(admin: SocketAddr, path: &str) -> Response {
 }
 
 fn address_after(log: &str, mark: &str) -> Option<SocketAddr> {
-    log.split(mark).nth(1)?.split_whitespace().next()?.parse().ok()
+    log.split(mark)
+        .nth(1)?
+        .split_whitespace()
+        .next()?
+        .parse()
+        .ok()
 }
 
 /// Sends a signal to a process that the test started.
 pub fn signal(pid: u32, name: &str) {
-    let status = Command::new("sh").arg("-c").arg(format!("kill -{name} {pid}")).stderr(Stdio::null()).status();
+    let status = Command::new("sh")
+        .arg("-c")
+        .arg(format!("kill -{name} {pid}"))
+        .stderr(Stdio::null())
+        .status();
     assert!(status.is_ok(), "sh is there");
 }
 

@@ -18,18 +18,39 @@ pub struct RedisServer {
 impl RedisServer {
     pub fn start() -> Self {
         // The port is free now and taken a moment later; should someone else be faster, the wait below says so.
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let address = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap();
         let dir = tempfile::tempdir().unwrap();
         let child = Self::spawn(address, dir.path());
-        let server = Self { child, address, dir };
+        let server = Self {
+            child,
+            address,
+            dir,
+        };
         server.wait();
         server
     }
 
     fn spawn(address: SocketAddr, dir: &std::path::Path) -> Child {
         Command::new("redis-server")
-            .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--loglevel", "warning"])
-            .args(["--port", &address.port().to_string(), "--dir", dir.to_str().unwrap()])
+            .args([
+                "--bind",
+                "127.0.0.1",
+                "--save",
+                "",
+                "--appendonly",
+                "no",
+                "--loglevel",
+                "warning",
+            ])
+            .args([
+                "--port",
+                &address.port().to_string(),
+                "--dir",
+                dir.to_str().unwrap(),
+            ])
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()

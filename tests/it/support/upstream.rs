@@ -49,7 +49,11 @@ impl Upstream {
     pub fn echo() -> Self {
         Self::answering(|request| {
             let body = request.line();
-            format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
+            format!(
+                "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}",
+                body.len()
+            )
+            .into_bytes()
         })
     }
 
@@ -61,7 +65,10 @@ impl Upstream {
 
     pub fn answering(answer: impl Fn(&Recorded) -> Vec<u8> + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let upstream = Self { address: listener.local_addr().unwrap(), seen: Arc::default() };
+        let upstream = Self {
+            address: listener.local_addr().unwrap(),
+            seen: Arc::default(),
+        };
         let (seen, answer) = (Arc::clone(&upstream.seen), Arc::new(answer) as Arc<Answer>);
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -95,7 +102,9 @@ fn serve(stream: TcpStream, seen: &Mutex<Vec<Recorded>>, answer: &Answer) {
             seen.lock().unwrap().push(request.clone());
             answer(&request)
         };
-        let closes = String::from_utf8_lossy(&reply).to_ascii_lowercase().contains("connection: close");
+        let closes = String::from_utf8_lossy(&reply)
+            .to_ascii_lowercase()
+            .contains("connection: close");
         if writer.write_all(&reply).is_err() || closes {
             return;
         }
@@ -109,7 +118,10 @@ fn read_request(reader: &mut BufReader<TcpStream>) -> Option<Recorded> {
             return None;
         }
     }
-    let mut request = Recorded { head, body: Vec::new() };
+    let mut request = Recorded {
+        head,
+        body: Vec::new(),
+    };
     if request.field("transfer-encoding").is_some() {
         request.body = read_chunks(reader)?;
     } else if let Some(length) = request.field("content-length") {
