@@ -1,7 +1,7 @@
 //! A changed file or SIGHUP -> load -> compile -> swap, or say why not.
 //!
 //! The file is looked at once a second (its inode, time and length, through symbolic links), which also notices the
-//! swapped links of a mounted ConfigMap, an editor's rename, and a file that was away for a while. A change counts when
+//! swapped links of a mounted `ConfigMap`, an editor's rename, and a file that was away for a while. A change counts when
 //! it has stood still for one look, so a file that is being written is not read half. Whatever is wrong with the new
 //! file, the policy in force stays as it is: nothing is torn down before the swap.
 
@@ -23,20 +23,26 @@ use crate::telemetry::Events;
 /// How often the file is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// What can be told of a file without reading it.
+/// What can be told of files without reading them; none where one is not there.
 #[derive(Clone, Debug, Eq, PartialEq)]
-struct Stamp(Vec<Option<(u64, u64, i64, i64, u64)>>);
+struct Stamp(Vec<Option<FileStamp>>);
+
+/// Which file it is, when it was written, how long it is.
+#[derive(Clone, Debug, Eq, PartialEq)]
+struct FileStamp {
+    device: u64,
+    inode: u64,
+    written: (i64, i64),
+    length: u64,
+}
 
 impl Stamp {
     fn of(files: &[PathBuf]) -> Self {
-        let stamp = |meta: Metadata| {
-            (
-                meta.dev(),
-                meta.ino(),
-                meta.mtime(),
-                meta.mtime_nsec(),
-                meta.len(),
-            )
+        let stamp = |meta: Metadata| FileStamp {
+            device: meta.dev(),
+            inode: meta.ino(),
+            written: (meta.mtime(), meta.mtime_nsec()),
+            length: meta.len(),
         };
         Self(
             files

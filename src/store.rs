@@ -18,6 +18,7 @@ use crate::limit::{Charge, Receipt, Ruling};
 use crate::policy::{Secret, StoreSpec};
 use crate::telemetry::Events;
 
+use self::redis::Redis;
 pub use clock::Clock;
 pub use guard::{Fallback, Guard};
 pub use memory::Memory;
@@ -70,7 +71,7 @@ pub struct Store {
 #[derive(Clone, Debug)]
 enum Backend {
     Memory,
-    Redis(Arc<redis::Redis>),
+    Redis(Arc<Redis>),
 }
 
 impl Shared {
@@ -122,9 +123,7 @@ impl Store {
         tokio::spawn(sweep(Arc::downgrade(shared)));
         let backend = match spec {
             StoreSpec::Memory { .. } => Backend::Memory,
-            StoreSpec::Redis(spec) => {
-                Backend::Redis(Arc::new(redis::Redis::open(spec, shared, events)))
-            }
+            StoreSpec::Redis(spec) => Backend::Redis(Arc::new(Redis::open(spec, shared, events))),
         };
         Self {
             shared: Arc::clone(shared),

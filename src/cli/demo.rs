@@ -33,7 +33,7 @@ pub(super) fn run() -> ExitCode {
         .and_then(|sample| on_this_machine(&mut loaded.policy, sample).map(|()| sample));
     let served = prepared.map_err(StartError::System).and_then(|sample| {
         app::run(loaded, Source::Arguments, |addresses| {
-            println!("{}", welcome(addresses, sample))
+            println!("{}", welcome(addresses, sample));
         })
     });
     match served {

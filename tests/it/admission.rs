@@ -3,7 +3,7 @@
 use crate::support::{Gateway, RedisServer, Upstream, codes, parallel};
 
 /// The algorithms as `algorithm:` lines of a limit; each admits five at once from `5 per 5 minutes`.
-pub const ALGORITHMS: [&str; 5] = [
+pub(crate) const ALGORITHMS: [&str; 5] = [
     "fixed_window",
     "sliding_log",
     "sliding_window",

@@ -80,7 +80,7 @@ fn every_key_expires_and_rejections_add_nothing() {
                     .send("GET", "/t", &[&format!("X-Api-Key: {i}")], b"")
                     .status,
                 200
-            )
+            );
         });
         let keys = redis.keys();
         assert!(keys.len() >= 500, "{algorithm}: {}", keys.len());

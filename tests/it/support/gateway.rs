@@ -12,7 +12,7 @@ use super::{Client, Response, eventually, get};
 
 /// A running `sluice run`, ended when dropped.
 #[derive(Debug)]
-pub struct Gateway {
+pub(crate) struct Gateway {
     child: Child,
     pub address: SocketAddr,
     pub admin: SocketAddr,
@@ -23,16 +23,16 @@ pub struct Gateway {
 
 /// What `/metrics` said: series with labels, as written, and their values.
 #[derive(Debug)]
-pub struct Metrics(HashMap<String, f64>);
+pub(crate) struct Metrics(HashMap<String, f64>);
 
 impl Metrics {
     /// The value of a series, as `name{a="b"}`; 0 when it is not there.
-    pub fn value(&self, series: &str) -> f64 {
+    pub(crate) fn value(&self, series: &str) -> f64 {
         self.0.get(&sorted(series)).copied().unwrap_or(0.0)
     }
 
     /// The sum over the series of a metric that carry all of these labels, as `a="b"`.
-    pub fn sum(&self, name: &str, labels: &[&str]) -> f64 {
+    pub(crate) fn sum(&self, name: &str, labels: &[&str]) -> f64 {
         self.0
             .iter()
             .filter(|(series, _)| {
@@ -42,18 +42,18 @@ impl Metrics {
             .sum()
     }
 
-    pub fn series(&self) -> usize {
+    pub(crate) fn series(&self) -> usize {
         self.0.len()
     }
 }
 
 impl Gateway {
     /// Starts on free ports with `yaml` (which names neither `listen` nor `admin`) and waits until it is ready.
-    pub fn start(yaml: &str) -> Self {
+    pub(crate) fn start(yaml: &str) -> Self {
         Self::start_with(yaml, &[])
     }
 
-    pub fn start_with(yaml: &str, environment: &[(&str, &str)]) -> Self {
+    pub(crate) fn start_with(yaml: &str, environment: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("gateway.yaml"), whole(yaml)).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_sluice"));
@@ -64,7 +64,7 @@ impl Gateway {
         Self::spawn(command, dir)
     }
 
-    pub fn spawn(mut command: Command, dir: tempfile::TempDir) -> Self {
+    pub(crate) fn spawn(mut command: Command, dir: tempfile::TempDir) -> Self {
         let mut child = command
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -80,7 +80,7 @@ impl Gateway {
             BufReader::new(stdout)
                 .lines()
                 .map_while(Result::ok)
-                .for_each(|line| lines.lock().unwrap().push(line))
+                .for_each(|line| lines.lock().unwrap().push(line));
         });
         let text = Arc::clone(&log);
         std::thread::spawn(move || {
@@ -120,29 +120,29 @@ impl Gateway {
         gateway
     }
 
-    pub fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
     /// What it wrote to standard error.
-    pub fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         self.log.lock().unwrap().clone()
     }
 
     /// The access log so far.
-    pub fn access(&self) -> Vec<String> {
+    pub(crate) fn access(&self) -> Vec<String> {
         self.access.lock().unwrap().clone()
     }
 
-    pub fn file(&self) -> PathBuf {
+    pub(crate) fn file(&self) -> PathBuf {
         self.dir.path().join("gateway.yaml")
     }
 
-    pub fn get(&self, path: &str) -> Response {
+    pub(crate) fn get(&self, path: &str) -> Response {
         get(self.address, path)
     }
 
-    pub fn metrics(&self) -> Metrics {
+    pub(crate) fn metrics(&self) -> Metrics {
         let text = ask(self.admin, "/metrics").text();
         Metrics(
             text.lines()
@@ -154,7 +154,7 @@ impl Gateway {
     }
 
     /// Replaces the file, signals, and waits until the gateway counts a reload; `result` is its label.
-    pub fn reload(&self, yaml: &str, result: &str) {
+    pub(crate) fn reload(&self, yaml: &str, result: &str) {
         let series = format!("sluice_config_reloads_total{{result=\"{result}\"}}");
         let before = self.metrics().value(&series);
         let next = self.dir.path().join("next.yaml");
@@ -168,12 +168,12 @@ impl Gateway {
         );
     }
 
-    pub fn signal(&self, name: &str) {
+    pub(crate) fn signal(&self, name: &str) {
         signal(self.pid(), name);
     }
 
     /// Waits for the process to end.
-    pub fn ended(&mut self, within: Duration) -> ExitStatus {
+    pub(crate) fn ended(&mut self, within: Duration) -> ExitStatus {
         eventually("the gateway ends", within, || {
             self.child.try_wait().unwrap()
         })
@@ -214,7 +214,7 @@ fn address_after(log: &str, mark: &str) -> Option<SocketAddr> {
 }
 
 /// Sends a signal to a process that the test started.
-pub fn signal(pid: u32, name: &str) {
+pub(crate) fn signal(pid: u32, name: &str) {
     let status = Command::new("sh")
         .arg("-c")
         .arg(format!("kill -{name} {pid}"))
