@@ -88,7 +88,9 @@ impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Listen(error) => write!(f, "cannot listen on {}", error.address),
-            Self::Admin(address, _) => write!(f, "cannot listen on {address} for operators (`admin`)"),
+            Self::Admin(address, _) => {
+                write!(f, "cannot listen on {address} for operators (`admin`)")
+            }
             Self::System(_) => f.write_str("the system refused what the gateway needs"),
         }
     }
@@ -113,16 +115,29 @@ impl From<io::Error> for StartError {
 ///
 /// # Errors
 /// An address cannot be listened on, or the system gives no thread, runtime, signal or randomness.
-pub fn run(loaded: Loaded, source: Source, announce: impl FnOnce(&Addresses)) -> Result<Ended, StartError> {
+pub fn run(
+    loaded: Loaded,
+    source: Source,
+    announce: impl FnOnce(&Addresses),
+) -> Result<Ended, StartError> {
     let policy = Arc::new(loaded.policy.clone());
     let bound = Bound::bind(&policy.listen, policy.workers).map_err(StartError::Listen)?;
-    let admin = std::net::TcpListener::bind(policy.admin).map_err(|error| StartError::Admin(policy.admin, error))?;
-    let addresses = Addresses { listen: bound.addresses().to_vec(), admin: admin.local_addr()? };
+    let admin = std::net::TcpListener::bind(policy.admin)
+        .map_err(|error| StartError::Admin(policy.admin, error))?;
+    let addresses = Addresses {
+        listen: bound.addresses().to_vec(),
+        admin: admin.local_addr()?,
+    };
 
     let registry = Registry::new();
     let events = Events::new(&registry);
     let process = Process {
-        shared: Shared::new(&policy.store, policy.secret.as_ref(), Clock::system(), &events)?,
+        shared: Shared::new(
+            &policy.store,
+            policy.secret.as_ref(),
+            Clock::system(),
+            &events,
+        )?,
         access: AccessSink::stdout(&registry)?,
         snapshots: Arc::new(ArcSwap::from_pointee(Snapshot::first(policy))),
         in_words: Arc::new(ArcSwap::from_pointee(loaded.explain())),
@@ -131,10 +146,12 @@ pub fn run(loaded: Loaded, source: Source, announce: impl FnOnce(&Addresses)) ->
     };
     let (stop, stopped) = server::signal();
     let workers = process.start_workers(bound, &stopped)?;
-    tracing::info!(listen = join(&addresses.listen), admin = %addresses.admin, "the gateway is listening");
+    tracing::info!(listen = %join(&addresses.listen), admin = %addresses.admin, "the gateway is listening");
     announce(&addresses);
 
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     let ended = runtime.block_on(process.operate(source, loaded.files, admin, stop, workers))?;
     process.access.flush(FLUSH);
     tracing::info!(?ended, "the gateway has ended");
@@ -158,7 +175,11 @@ impl Process {
     /// One thread a worker, each with its own sockets, store connection and upstream connections.
     fn start_workers(&self, bound: Bound, stop: &Stop) -> io::Result<Vec<Worker>> {
         let start = |(number, sockets)| {
-            let (registry, shared, access) = (self.registry.clone(), Arc::clone(&self.shared), self.access.clone());
+            let (registry, shared, access) = (
+                self.registry.clone(),
+                Arc::clone(&self.shared),
+                self.access.clone(),
+            );
             let (snapshots, stop) = (Arc::clone(&self.snapshots), stop.clone());
             let work = move || {
                 server::runtime()?.block_on(async move {
@@ -166,14 +187,22 @@ impl Process {
                     let store = Store::open(&snapshots.load().policy.store, &shared, &events);
                     let limiter = Limiter::new(store.clone())?;
                     let gateway = Rc::new(Gateway::new(snapshots, limiter, events, Some(access)));
-                    let drained = server::run_worker(sockets, gateway, ClientTimeouts::default(), stop).await;
+                    let drained =
+                        server::run_worker(sockets, gateway, ClientTimeouts::default(), stop).await;
                     store.flush(FLUSH).await;
                     drained
                 })
             };
-            std::thread::Builder::new().name(format!("worker-{number}")).spawn(work)
+            std::thread::Builder::new()
+                .name(format!("worker-{number}"))
+                .spawn(work)
         };
-        bound.into_workers().into_iter().enumerate().map(start).collect()
+        bound
+            .into_workers()
+            .into_iter()
+            .enumerate()
+            .map(start)
+            .collect()
     }
 
     /// Answers operators and reloads until the signal to stop; then drains.
@@ -203,7 +232,9 @@ impl Process {
             () = signals.stop() => (),
         }
         stop.stop(drain.grace);
-        let ended = tokio::task::spawn_blocking(|| wait_for(workers)).await.map_err(io::Error::other)?;
+        let ended = tokio::task::spawn_blocking(|| wait_for(workers))
+            .await
+            .map_err(io::Error::other)?;
         drop(end_admin);
         endpoint.await.map_err(io::Error::other)?;
         Ok(ended)
@@ -221,7 +252,12 @@ impl Process {
         let listener = tokio::net::TcpListener::from_std(listener)?;
         let in_words = Arc::clone(&self.in_words);
         let config = Box::new(move || in_words.load().to_string());
-        let state = AdminState { registry: self.registry.clone(), ready, config, bound };
+        let state = AdminState {
+            registry: self.registry.clone(),
+            ready,
+            config,
+            bound,
+        };
         Ok(admin::serve(listener, state, async move {
             // Only ever dropped, which is the signal.
             drop(ended.await);
@@ -229,7 +265,12 @@ impl Process {
     }
 
     /// Reloads the file, where there is one; without one, SIGHUP does nothing.
-    fn reloading(&self, source: Source, files: Vec<PathBuf>, hangup: Signal) -> impl Future<Output = ()> + use<> {
+    fn reloading(
+        &self,
+        source: Source,
+        files: Vec<PathBuf>,
+        hangup: Signal,
+    ) -> impl Future<Output = ()> + use<> {
         let reload = match source {
             Source::Arguments => None,
             Source::File { path, environment } => Some(Reload {
@@ -258,7 +299,10 @@ struct Signals {
 
 impl Signals {
     fn new() -> io::Result<Self> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
     }
 
     async fn stop(&mut self) {
@@ -276,7 +320,10 @@ fn wait_for(workers: Vec<Worker>) -> Ended {
         match worker.join() {
             Ok(Ok(drained)) if drained.cut == 0 => (),
             Ok(Ok(drained)) => {
-                tracing::warn!(requests = drained.cut, "the grace period was over: what was under way is cut");
+                tracing::warn!(
+                    requests = drained.cut,
+                    "the grace period was over: what was under way is cut"
+                );
                 ended = Ended::Cut;
             }
             Ok(Err(error)) => {
@@ -293,5 +340,9 @@ fn wait_for(workers: Vec<Worker>) -> Ended {
 }
 
 fn join(addresses: &[SocketAddr]) -> String {
-    addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+    addresses
+        .iter()
+        .map(ToString::to_string)
+        .collect::<Vec<_>>()
+        .join(",")
 }

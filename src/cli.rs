@@ -109,5 +109,9 @@ fn environment(name: &str) -> Option<String> {
 
 /// Colours for a person at a terminal, none for a file or a pipe.
 fn colour_of(stream: &impl std::io::IsTerminal) -> Colour {
-    if stream.is_terminal() { Colour::On } else { Colour::Off }
+    if stream.is_terminal() {
+        Colour::On
+    } else {
+        Colour::Off
+    }
 }

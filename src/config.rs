@@ -1,7 +1,7 @@
 //! `gateway.yaml`: from text to a [`Policy`], or to a report of everything that is wrong with it.
 //!
-//! text -> [`node`] (a tree that knows where everything was typed) -> [`expand`] (variables) -> [`include`] (other files)
-//! -> [`file`] (what was typed) -> [`compile`] (what it means). No step stops at its first error.
+//! text -> [`node`] (a tree that knows where everything was typed) -> [`expand`] (variables) -> [`mod@include`] (other files)
+//! -> [`mod@file`] (what was typed) -> [`compile`] (what it means). No step stops at its first error.
 
 mod arguments;
 mod compile;

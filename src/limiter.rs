@@ -145,7 +145,12 @@ impl Limiter {
     }
 
     /// Adds what one limit asks of the request.
-    fn meet(&self, meeting: &mut Meeting<'_>, hit: &Hit<'_>, facts: &Facts<'_>) -> Result<(), Refusal> {
+    fn meet(
+        &self,
+        meeting: &mut Meeting<'_>,
+        hit: &Hit<'_>,
+        facts: &Facts<'_>,
+    ) -> Result<(), Refusal> {
         let index = hit.entry;
         let Some(limit) = meeting.policy.limits.get(index) else {
             return Ok(());
@@ -181,7 +186,10 @@ impl Limiter {
                 id: self.next_id(),
                 stake,
             });
-            meeting.asked.push(Asked { limit: index, amount });
+            meeting.asked.push(Asked {
+                limit: index,
+                amount,
+            });
         }
         Ok(())
     }
@@ -199,10 +207,19 @@ impl Limiter {
             .local_charges(|charge| spent.iter().any(|(_, receipt)| receipt.id == charge.id))
             .collect();
         let booked = local.spend(&charges);
-        spent.extend(booked.receipts(&charges).map(|receipt| (Origin::Local, receipt)));
+        spent.extend(
+            booked
+                .receipts(&charges)
+                .map(|receipt| (Origin::Local, receipt)),
+        );
     }
 
-    fn admission(&self, meeting: Meeting<'_>, delay: Micros, spent: SmallVec<[Spent; 4]>) -> Admission {
+    fn admission(
+        &self,
+        meeting: Meeting<'_>,
+        delay: Micros,
+        spent: SmallVec<[Spent; 4]>,
+    ) -> Admission {
         Admission::new(delay, meeting.shown, meeting.met, spent, &self.store)
     }
 
@@ -212,7 +229,12 @@ impl Limiter {
 }
 
 /// A request without the key that a limit insists on. A limit in shadow refuses nothing.
-fn refuse_key(meeting: &mut Meeting<'_>, limit: usize, derived: &Derived, stake: Stake) -> Result<(), Refusal> {
+fn refuse_key(
+    meeting: &mut Meeting<'_>,
+    limit: usize,
+    derived: &Derived,
+    stake: Stake,
+) -> Result<(), Refusal> {
     if *derived == Derived::Reject {
         meeting.key_missing(limit);
     }
@@ -225,7 +247,9 @@ fn refuse_key(meeting: &mut Meeting<'_>, limit: usize, derived: &Derived, stake:
             meeting.decide(limit, Decided::Rejected);
             Err(match derived {
                 Derived::Ambiguous => Refusal::AmbiguousKey { limit },
-                Derived::Reject | Derived::Skip | Derived::Identity(_) => Refusal::Unkeyed { limit },
+                Derived::Reject | Derived::Skip | Derived::Identity(_) => {
+                    Refusal::Unkeyed { limit }
+                }
             })
         }
     }

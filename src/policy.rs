@@ -1,7 +1,7 @@
 //! What the configuration means: plain data, compiled once, never changed. A reload makes a new one.
 //!
 //! No field here is text that still needs reading, a name that still needs resolving, or an option that means "use the
-//! default". [`Policy::route`] and [`Policy::limits_on`] are how a request meets it.
+//! default". A request meets it through [`Policy::route_index`], [`Policy::skip`] and [`Policy::limit_index`].
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;

@@ -1,7 +1,7 @@
 //! A changed file or SIGHUP -> load -> compile -> swap, or say why not.
 //!
 //! The file is looked at once a second (its inode, time and length, through symbolic links), which also notices the
-//! swapped links of a mounted ConfigMap, an editor's rename, and a file that was away for a while. A change counts when
+//! swapped links of a mounted `ConfigMap`, an editor's rename, and a file that was away for a while. A change counts when
 //! it has stood still for one look, so a file that is being written is not read half. Whatever is wrong with the new
 //! file, the policy in force stays as it is: nothing is torn down before the swap.
 
@@ -23,14 +23,33 @@ use crate::telemetry::Events;
 /// How often the file is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// What can be told of a file without reading it.
+/// What can be told of files without reading them; none where one is not there.
 #[derive(Clone, Debug, Eq, PartialEq)]
-struct Stamp(Vec<Option<(u64, u64, i64, i64, u64)>>);
+struct Stamp(Vec<Option<FileStamp>>);
+
+/// Which file it is, when it was written, how long it is.
+#[derive(Clone, Debug, Eq, PartialEq)]
+struct FileStamp {
+    device: u64,
+    inode: u64,
+    written: (i64, i64),
+    length: u64,
+}
 
 impl Stamp {
     fn of(files: &[PathBuf]) -> Self {
-        let stamp = |meta: Metadata| (meta.dev(), meta.ino(), meta.mtime(), meta.mtime_nsec(), meta.len());
-        Self(files.iter().map(|file| std::fs::metadata(file).ok().map(stamp)).collect())
+        let stamp = |meta: Metadata| FileStamp {
+            device: meta.dev(),
+            inode: meta.ino(),
+            written: (meta.mtime(), meta.mtime_nsec()),
+            length: meta.len(),
+        };
+        Self(
+            files
+                .iter()
+                .map(|file| std::fs::metadata(file).ok().map(stamp))
+                .collect(),
+        )
     }
 }
 
@@ -84,7 +103,10 @@ impl Reload {
     fn apply(&self, files: &mut Vec<PathBuf>) {
         match config::load(&self.path, &self.environment) {
             Err(report) => {
-                tracing::error!("the configuration is not valid; the policy in force stays:\n{}", report.render(Colour::Off));
+                tracing::error!(
+                    "the configuration is not valid; the policy in force stays:\n{}",
+                    report.render(Colour::Off)
+                );
                 self.events.reloaded("invalid");
             }
             Ok(loaded) => {
@@ -109,7 +131,8 @@ impl Reload {
             return;
         }
         let changed = changed_names(&current.policy, policy);
-        self.snapshots.store(Arc::new(current.next(Arc::new(policy.clone()))));
+        self.snapshots
+            .store(Arc::new(current.next(Arc::new(policy.clone()))));
         self.in_words.store(Arc::new(loaded.explain()));
         tracing::info!(changed = changed.join(", "), "a new policy is in force");
         self.events.reloaded("ok");
@@ -133,14 +156,31 @@ fn fixed_fields_that_differ(current: &Policy, next: &Policy) -> Vec<&'static str
 /// Limits and routes that the new policy adds, changes or drops, for the log.
 fn changed_names(current: &Policy, next: &Policy) -> Vec<String> {
     let limits = |policy: &Policy| -> Vec<(String, String)> {
-        policy.limits.iter().map(|limit| (format!("limit {}", limit.name), format!("{limit:?}"))).collect()
+        policy
+            .limits
+            .iter()
+            .map(|limit| (format!("limit {}", limit.name), format!("{limit:?}")))
+            .collect()
     };
     let routes = |policy: &Policy| -> Vec<(String, String)> {
-        policy.routes.iter().map(|route| (format!("route {}", route.name), format!("{route:?}"))).collect()
+        policy
+            .routes
+            .iter()
+            .map(|route| (format!("route {}", route.name), format!("{route:?}")))
+            .collect()
     };
     let before = [limits(current), routes(current)].concat();
     let after = [limits(next), routes(next)].concat();
-    let mut changed: Vec<String> = after.iter().filter(|entry| !before.contains(entry)).map(|(name, _)| name.clone()).collect();
-    changed.extend(before.iter().filter(|(name, _)| !after.iter().any(|(other, _)| other == name)).map(|(name, _)| format!("{name} (gone)")));
+    let mut changed: Vec<String> = after
+        .iter()
+        .filter(|entry| !before.contains(entry))
+        .map(|(name, _)| name.clone())
+        .collect();
+    changed.extend(
+        before
+            .iter()
+            .filter(|(name, _)| !after.iter().any(|(other, _)| other == name))
+            .map(|(name, _)| format!("{name} (gone)")),
+    );
     changed
 }

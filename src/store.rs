@@ -18,11 +18,12 @@ use crate::limit::{Charge, Receipt, Ruling};
 use crate::policy::{Secret, StoreSpec};
 use crate::telemetry::Events;
 
+use self::redis::Redis;
 pub use clock::Clock;
 pub use guard::{Fallback, Guard};
 pub use memory::Memory;
-pub(crate) use secret::random_number;
 use secret::Keys;
+pub(crate) use secret::random_number;
 
 /// How often a worker frees expired keys, and in how many shards each time: all of them at least every 4 s.
 const SWEEP: (Duration, usize) = (Duration::from_millis(250), 16);
@@ -70,7 +71,7 @@ pub struct Store {
 #[derive(Clone, Debug)]
 enum Backend {
     Memory,
-    Redis(Arc<redis::Redis>),
+    Redis(Arc<Redis>),
 }
 
 impl Shared {
@@ -78,7 +79,12 @@ impl Shared {
     ///
     /// # Errors
     /// The system has no randomness to give.
-    pub fn new(spec: &StoreSpec, secret: Option<&Secret>, clock: Clock, events: &Events) -> io::Result<Arc<Self>> {
+    pub fn new(
+        spec: &StoreSpec,
+        secret: Option<&Secret>,
+        clock: Clock,
+        events: &Events,
+    ) -> io::Result<Arc<Self>> {
         let (max_keys, prefix) = match spec {
             StoreSpec::Memory { max_keys } => (*max_keys, Arc::from("sluice")),
             StoreSpec::Redis(redis) => (redis.local_max_keys, Arc::clone(&redis.prefix)),
@@ -117,7 +123,7 @@ impl Store {
         tokio::spawn(sweep(Arc::downgrade(shared)));
         let backend = match spec {
             StoreSpec::Memory { .. } => Backend::Memory,
-            StoreSpec::Redis(spec) => Backend::Redis(Arc::new(redis::Redis::open(spec, shared, events))),
+            StoreSpec::Redis(spec) => Backend::Redis(Arc::new(Redis::open(spec, shared, events))),
         };
         Self {
             shared: Arc::clone(shared),

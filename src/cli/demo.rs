@@ -1,6 +1,9 @@
 //! `sluice demo`: a sample upstream behind the shipped `gateway.yaml`, with counts in memory, and commands to try.
 
-#![expect(clippy::print_stdout, reason = "the demo talks to the person at the terminal")]
+#![expect(
+    clippy::print_stdout,
+    reason = "the demo talks to the person at the terminal"
+)]
 
 use std::net::{SocketAddr, TcpListener};
 use std::process::ExitCode;
@@ -26,9 +29,12 @@ pub(super) fn run() -> ExitCode {
             return ExitCode::from(EXIT_CONFIG);
         }
     };
-    let prepared = sample::start().and_then(|sample| on_this_machine(&mut loaded.policy, sample).map(|()| sample));
+    let prepared = sample::start()
+        .and_then(|sample| on_this_machine(&mut loaded.policy, sample).map(|()| sample));
     let served = prepared.map_err(StartError::System).and_then(|sample| {
-        app::run(loaded, Source::Arguments, |addresses| println!("{}", welcome(addresses, sample)))
+        app::run(loaded, Source::Arguments, |addresses| {
+            println!("{}", welcome(addresses, sample));
+        })
     });
     match served {
         Ok(ended) => ended.exit_code(),
@@ -41,11 +47,19 @@ pub(super) fn run() -> ExitCode {
 
 /// Puts the sample in every upstream's place, the counts in memory, and free ports where one is taken.
 fn on_this_machine(policy: &mut Policy, sample: SocketAddr) -> std::io::Result<()> {
-    let server = ServerSpec { host: sample.ip().to_string().into(), port: sample.port() };
+    let server = ServerSpec {
+        host: sample.ip().to_string().into(),
+        port: sample.port(),
+    };
     for upstream in &mut policy.upstreams {
-        *upstream = Arc::new(UpstreamSpec { servers: vec![server.clone()], ..UpstreamSpec::clone(upstream) });
+        *upstream = Arc::new(UpstreamSpec {
+            servers: vec![server.clone()],
+            ..UpstreamSpec::clone(upstream)
+        });
     }
-    policy.store = StoreSpec::Memory { max_keys: DEMO_KEYS };
+    policy.store = StoreSpec::Memory {
+        max_keys: DEMO_KEYS,
+    };
     policy.access_log = None;
     for listen in &mut policy.listen {
         *listen = loopback_or_free(*listen)?;
@@ -76,7 +90,7 @@ Try, in another terminal:
   # a request that passes, with its RateLimit fields
   curl -i http://{gateway}/hello
 
-  # wrong passwords: five pass, the sixth meets `login-attempts`
+  # wrong passwords: five pass, the sixth meets `logins`
   for i in 1 2 3 4 5 6; do curl -s -o /dev/null -w '%{{http_code}}\\n' -X POST http://{gateway}/login; done
 
   # what a rejected client is told

@@ -21,7 +21,10 @@ pub(super) fn run(arguments: &RunArguments) -> ExitCode {
     }
     let source = match &arguments.to {
         Some(_) => Source::Arguments,
-        None => Source::File { path: arguments.config.clone(), environment },
+        None => Source::File {
+            path: arguments.config.clone(),
+            environment,
+        },
     };
     match app::run(loaded, source, |_| ()) {
         Ok(ended) => ended.exit_code(),
@@ -33,7 +36,10 @@ pub(super) fn run(arguments: &RunArguments) -> ExitCode {
     }
 }
 
-#[expect(clippy::print_stderr, reason = "the report is for the person at the terminal")]
+#[expect(
+    clippy::print_stderr,
+    reason = "the report is for the person at the terminal"
+)]
 fn refuse(report: &config::Report) -> ExitCode {
     eprintln!("{}", report.render(colour_of(&std::io::stderr())));
     ExitCode::from(EXIT_CONFIG)

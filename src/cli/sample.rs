@@ -19,7 +19,9 @@ pub(super) fn start() -> std::io::Result<SocketAddr> {
     let listener = std::net::TcpListener::bind(("127.0.0.1", 0))?;
     listener.set_nonblocking(true)?;
     let address = listener.local_addr()?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
     std::thread::Builder::new()
         .name("sample-upstream".to_owned())
         .spawn(move || runtime.block_on(serve(listener)))?;
@@ -27,7 +29,9 @@ pub(super) fn start() -> std::io::Result<SocketAddr> {
 }
 
 async fn serve(listener: std::net::TcpListener) {
-    let Ok(listener) = TcpListener::from_std(listener) else { return };
+    let Ok(listener) = TcpListener::from_std(listener) else {
+        return;
+    };
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             tokio::task::yield_now().await;
@@ -62,8 +66,9 @@ async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Inf
         "body": body,
     });
     let mut response = Response::new(Full::new(Bytes::from(format!("{seen:#}\n"))));
-    response
-        .headers_mut()
-        .insert(hyper::header::CONTENT_TYPE, hyper::header::HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(
+        hyper::header::CONTENT_TYPE,
+        hyper::header::HeaderValue::from_static("application/json"),
+    );
     Ok(response)
 }

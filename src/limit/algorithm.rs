@@ -87,8 +87,8 @@ pub struct Entry {
 /// 8. A state means the same under every amount, so that raising or lowering it keeps what was used.
 /// 9. With nothing spent, what is allowed stays allowed, and what rejects n rejects more than n.
 pub trait Judge {
-    /// Pulls moments that lie more than one window ahead of `now` back to it; a log also drops what has left its window.
-    /// True when the state changed: that is kept even when the request is rejected, or law 3 would not hold.
+    /// Pulls moments that lie more than one window ahead of `now` back to it; a log also drops what has left its
+    /// window. True when the state changed: that is kept even when the request is rejected, or law 3 would not hold.
     fn heal(&self, state: &mut State, now: Timestamp) -> bool;
     /// Asks, and changes nothing. A cost of zero is always allowed.
     fn judge(&self, state: &State, now: Timestamp, cost: Cost) -> Verdict;
@@ -138,7 +138,8 @@ impl std::error::Error for InvalidMeter {}
 pub struct Kind {
     /// The number that names it on the wire, from 1.
     pub code: u64,
-    /// The Lua twin: statements that fill `M[code]` with `heal`, `judge`, `spend`, `give_back` and `quota`.
+    /// The Lua twin: sets `M[code]` to a function that makes a table of `heal`, `judge`, `spend`, `give_back` and
+    /// `quota`.
     pub lua: &'static str,
     /// How many integers [`Judge::params`] gives.
     pub params: usize,
@@ -189,8 +190,8 @@ impl Meter {
         self.judge().window()
     }
 
-    /// One gateway's share among `by`, for while the store is away: amount and burst divided, rounded up, so at least 1.
-    /// A queue is kept.
+    /// One gateway's share among `by`, for while the store is away: amount and burst divided, rounded up, so at least
+    /// 1. A queue is kept.
     #[must_use]
     pub fn divided(self, by: NonZeroU32) -> Self {
         self.judge().divided(by)

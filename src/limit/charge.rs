@@ -69,7 +69,13 @@ impl Charge {
     /// What it leaves when it was booked at `mark`.
     #[must_use]
     pub fn receipt(&self, mark: u64) -> Receipt {
-        Receipt { key: self.key.clone(), meter: self.meter, cost: self.cost, id: self.id, mark }
+        Receipt {
+            key: self.key.clone(),
+            meter: self.meter,
+            cost: self.cost,
+            id: self.id,
+            mark,
+        }
     }
 }
 

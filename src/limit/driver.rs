@@ -32,32 +32,43 @@ impl Ruling {
     /// Why the request may not pass: the greatest retry of the binding charges that reject. None: it may.
     #[must_use]
     pub fn retry(&self) -> Option<Retry> {
-        let rejecting = self.decisions.iter().filter_map(|decision| match (decision.stake, decision.verdict) {
-            (Stake::Binding, Verdict::Reject(retry)) => Some(retry),
-            _ => None,
-        });
+        let rejecting =
+            self.decisions
+                .iter()
+                .filter_map(|decision| match (decision.stake, decision.verdict) {
+                    (Stake::Binding, Verdict::Reject(retry)) => Some(retry),
+                    _ => None,
+                });
         rejecting.max()
     }
 
     /// How long the request waits for its turn: the longest delay of its binding charges.
     #[must_use]
     pub fn delay(&self) -> Micros {
-        let delays = self.decisions.iter().filter_map(|decision| match (decision.stake, decision.verdict) {
-            (Stake::Binding, Verdict::Delay { by }) => Some(by),
-            _ => None,
-        });
+        let delays =
+            self.decisions
+                .iter()
+                .filter_map(|decision| match (decision.stake, decision.verdict) {
+                    (Stake::Binding, Verdict::Delay { by }) => Some(by),
+                    _ => None,
+                });
         delays.max().unwrap_or(Micros::ZERO)
     }
 
     /// Whether anything was spent.
     #[must_use]
     pub fn spent(&self) -> bool {
-        self.decisions.iter().any(|decision| decision.mark.is_some())
+        self.decisions
+            .iter()
+            .any(|decision| decision.mark.is_some())
     }
 
     /// What `charges` were given for what they spent; they are those that were asked, in the same order.
     pub fn receipts<'c>(&'c self, charges: &'c [Charge]) -> impl Iterator<Item = Receipt> + 'c {
-        charges.iter().zip(&self.decisions).filter_map(|(charge, decision)| Some(charge.receipt(decision.mark?)))
+        charges
+            .iter()
+            .zip(&self.decisions)
+            .filter_map(|(charge, decision)| Some(charge.receipt(decision.mark?)))
     }
 }
 
@@ -74,7 +85,12 @@ pub fn decide(states: &mut [&mut State], charges: &[Charge], now: Timestamp) -> 
         meter.heal(state, now);
         let verdict = meter.judge(state, now, charge.cost);
         refused |= charge.stake == Stake::Binding && !verdict.passes();
-        decisions.push(Decision { stake: charge.stake, verdict, quota: Quota::default(), mark: None });
+        decisions.push(Decision {
+            stake: charge.stake,
+            verdict,
+            quota: Quota::default(),
+            mark: None,
+        });
     }
     for ((state, charge), decision) in states.iter_mut().zip(charges).zip(&mut decisions) {
         let meter = charge.meter.judge();

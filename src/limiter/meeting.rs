@@ -75,7 +75,9 @@ impl<'p> Meeting<'p> {
     ) -> impl Iterator<Item = Charge> + 'a {
         let asked = self.charges.iter().zip(&self.asked);
         asked.filter_map(move |(charge, asked)| {
-            let limit = self.limit(asked.limit).filter(|limit| counts_locally(limit))?;
+            let limit = self
+                .limit(asked.limit)
+                .filter(|limit| counts_locally(limit))?;
             let meter = limit.amounts.get(asked.amount)?.local;
             which(charge).then(|| Charge {
                 meter,
@@ -89,7 +91,11 @@ impl<'p> Meeting<'p> {
     }
 
     /// Takes the ruling on the charges: counts, and gathers what is shown. Returns how long the request waits its turn.
-    pub(super) fn weigh(&mut self, ruling: &Ruling, source: DecisionSource) -> Result<Micros, Refusal> {
+    pub(super) fn weigh(
+        &mut self,
+        ruling: &Ruling,
+        source: DecisionSource,
+    ) -> Result<Micros, Refusal> {
         let retry = ruling.retry();
         let delay = ruling.delay();
         let asked = std::mem::take(&mut self.asked);
@@ -149,10 +155,12 @@ impl<'p> Meeting<'p> {
 
 /// How the request fared with a limit.
 fn fate(told: &[(Asked, Decision)]) -> Decided {
-    let retry = told.iter().filter_map(|(_, decision)| match decision.verdict {
-        Verdict::Reject(retry) => Some((retry, decision.stake)),
-        Verdict::Allow | Verdict::Delay { .. } => None,
-    });
+    let retry = told
+        .iter()
+        .filter_map(|(_, decision)| match decision.verdict {
+            Verdict::Reject(retry) => Some((retry, decision.stake)),
+            Verdict::Allow | Verdict::Delay { .. } => None,
+        });
     match retry.max_by_key(|(retry, _)| *retry) {
         Some((_, Stake::Watching)) => Decided::ShadowRejected,
         Some((Retry::Never, Stake::Binding)) => Decided::Never,
@@ -164,10 +172,12 @@ fn fate(told: &[(Asked, Decision)]) -> Decided {
 
 /// How long the request waits for a limit that binds it; a limit in shadow keeps nobody waiting.
 fn longest_delay(told: &[(Asked, Decision)]) -> Micros {
-    let delays = told.iter().filter_map(|(_, decision)| match (decision.stake, decision.verdict) {
-        (Stake::Binding, Verdict::Delay { by }) => Some(by),
-        _ => None,
-    });
+    let delays = told
+        .iter()
+        .filter_map(|(_, decision)| match (decision.stake, decision.verdict) {
+            (Stake::Binding, Verdict::Delay { by }) => Some(by),
+            _ => None,
+        });
     delays.max().unwrap_or(Micros::ZERO)
 }
 

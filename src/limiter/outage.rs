@@ -34,7 +34,10 @@ impl Limiter {
             }
         }
         if let Some(limit) = denied {
-            return Err(Refusal::StoreDown { limit, retry: RETRY });
+            return Err(Refusal::StoreDown {
+                limit,
+                retry: RETRY,
+            });
         }
         for (index, if_down, _) in limits(&meeting) {
             if if_down == IfDown::Allow {

@@ -38,7 +38,13 @@ pub enum Outcome {
 }
 
 impl Admission {
-    pub(super) fn new(delay: Micros, shown: Vec<Shown>, met: Met, spent: SmallVec<[Spent; 4]>, store: &Store) -> Self {
+    pub(super) fn new(
+        delay: Micros,
+        shown: Vec<Shown>,
+        met: Met,
+        spent: SmallVec<[Spent; 4]>,
+        store: &Store,
+    ) -> Self {
         Self {
             delay,
             shown,

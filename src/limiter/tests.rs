@@ -33,7 +33,10 @@ fn redis(socket: PathBuf, deadline: Duration) -> StoreSpec {
 }
 
 fn away() -> StoreSpec {
-    redis(PathBuf::from("/nowhere/redis.sock"), Duration::from_millis(25))
+    redis(
+        PathBuf::from("/nowhere/redis.sock"),
+        Duration::from_millis(25),
+    )
 }
 
 fn window(amount: u64) -> Meter {
@@ -59,7 +62,11 @@ fn limit(name: &str, amounts: Vec<Amount>) -> Limit {
     Limit {
         name: Arc::from(name),
         except: Index::new(Width::Exact, []),
-        per: KeySpec { parts: vec![vec![ip.clone()]], if_missing: IfMissing::Ip, fallback: ip },
+        per: KeySpec {
+            parts: vec![vec![ip.clone()]],
+            if_missing: IfMissing::Ip,
+            fallback: ip,
+        },
         per_words: Arc::from("client address"),
         amounts,
         cost: Cost::ONE,
@@ -70,7 +77,14 @@ fn limit(name: &str, amounts: Vec<Amount>) -> Limit {
 
 fn per_header(limit: Limit, if_missing: IfMissing) -> Limit {
     let parts = vec![vec![Source::Header(HeaderName::from_static("x-user-id"))]];
-    Limit { per: KeySpec { parts, if_missing, ..limit.per.clone() }, ..limit }
+    Limit {
+        per: KeySpec {
+            parts,
+            if_missing,
+            ..limit.per.clone()
+        },
+        ..limit
+    }
 }
 
 fn everything() -> Index {
@@ -90,11 +104,17 @@ fn policy(store: StoreSpec, limits: Vec<Limit>) -> Policy {
         routes: Vec::new(),
         route_index: Index::new(Width::Exact, []),
         skip: Index::new(Width::Exact, []),
-        limit_index: Index::new(Width::Wide, (0..limits.len()).map(|limit| (limit, Matcher::default()))),
+        limit_index: Index::new(
+            Width::Wide,
+            (0..limits.len()).map(|limit| (limit, Matcher::default())),
+        ),
         limits,
         mode: Mode::Enforce,
         paths: PathRules::default(),
-        drain: Drain { wait: Duration::ZERO, grace: Duration::ZERO },
+        drain: Drain {
+            wait: Duration::ZERO,
+            grace: Duration::ZERO,
+        },
         access_log: None,
     }
 }
@@ -109,22 +129,48 @@ impl House {
     fn new(policy: Policy) -> Self {
         let events = Events::new(&Registry::new());
         let shared = Shared::new(&policy.store, None, Clock::system(), &events).unwrap();
-        let cells = policy.limits.iter().map(|limit| events.limit(&limit.name)).collect();
+        let cells = policy
+            .limits
+            .iter()
+            .map(|limit| events.limit(&limit.name))
+            .collect();
         let store = Store::open(&policy.store, &shared, &events);
-        Self { limiter: Limiter::new(store).unwrap(), policy, cells }
+        Self {
+            limiter: Limiter::new(store).unwrap(),
+            policy,
+            cells,
+        }
     }
 
     async fn admit(&self) -> Result<Admission, Refusal> {
         self.request(&[], 1).await
     }
 
-    async fn request(&self, headers: &[(&str, &str)], last_octet: u8) -> Result<Admission, Refusal> {
+    async fn request(
+        &self,
+        headers: &[(&str, &str)],
+        last_octet: u8,
+    ) -> Result<Admission, Refusal> {
         let head = head(headers);
-        let target = Target { exact: "/".to_owned(), wide: "/".to_owned(), query: None };
+        let target = Target {
+            exact: "/".to_owned(),
+            wide: "/".to_owned(),
+            query: None,
+        };
         let address = IpAddr::from([192, 0, 2, last_octet]);
-        let client = Client { peer: (address, 1).into(), trust: PeerTrust::Untrusted, address };
-        let facts =
-            Facts { head: &head, client, host: "api.test", target: &target, route: None, route_params: &[] };
+        let client = Client {
+            peer: (address, 1).into(),
+            trust: PeerTrust::Untrusted,
+            address,
+        };
+        let facts = Facts {
+            head: &head,
+            client,
+            host: "api.test",
+            target: &target,
+            route: None,
+            route_params: &[],
+        };
         self.limiter.admit(&self.policy, &self.cells, &facts).await
     }
 }
@@ -143,11 +189,30 @@ fn met(admission: &Admission) -> Vec<Decided> {
 
 #[tokio::test]
 async fn all_limits_allow_or_none_spends() {
-    let house = House::new(policy(MEMORY, vec![limit("wide", vec![amount(10, 10)]), limit("narrow", vec![amount(1, 1)])]));
+    let house = House::new(policy(
+        MEMORY,
+        vec![
+            limit("wide", vec![amount(10, 10)]),
+            limit("narrow", vec![amount(1, 1)]),
+        ],
+    ));
     let admission = house.admit().await.unwrap();
-    assert_eq!(admission.shown.iter().map(|shown| shown.quota.remaining).collect::<Vec<_>>(), [9, 0]);
+    assert_eq!(
+        admission
+            .shown
+            .iter()
+            .map(|shown| shown.quota.remaining)
+            .collect::<Vec<_>>(),
+        [9, 0]
+    );
     admission.settle(Outcome::Unknown);
-    let Err(Refusal::Limited { retry: Retry::After(_), shown }) = house.admit().await else { panic!("it passed") };
+    let Err(Refusal::Limited {
+        retry: Retry::After(_),
+        shown,
+    }) = house.admit().await
+    else {
+        panic!("it passed")
+    };
     assert_eq!(shown[0].quota.remaining, 9);
     assert_eq!(shown[0].rejected, None);
     assert!(shown[1].rejected.is_some());
@@ -157,15 +222,28 @@ async fn all_limits_allow_or_none_spends() {
 async fn an_amount_that_can_never_pass_says_so() {
     let mut dear = limit("dear", vec![amount(5, 5)]);
     dear.cost = Cost::new(6);
-    let house = House::new(policy(MEMORY, vec![dear, limit("spent", vec![amount(1, 1)])]));
-    assert!(matches!(house.admit().await, Err(Refusal::Limited { retry: Retry::Never, .. })));
+    let house = House::new(policy(
+        MEMORY,
+        vec![dear, limit("spent", vec![amount(1, 1)])],
+    ));
+    assert!(matches!(
+        house.admit().await,
+        Err(Refusal::Limited {
+            retry: Retry::Never,
+            ..
+        })
+    ));
 }
 
 #[tokio::test]
 async fn a_limit_in_shadow_counts_and_shows_nothing() {
     for switch in [Mode::Enforce, Mode::Shadow] {
         let mut shadow = limit("shadow", vec![amount(1, 1)]);
-        shadow.mode = if switch == Mode::Enforce { Mode::Shadow } else { Mode::Enforce };
+        shadow.mode = if switch == Mode::Enforce {
+            Mode::Shadow
+        } else {
+            Mode::Enforce
+        };
         let mut policy = policy(MEMORY, vec![shadow]);
         policy.mode = switch;
         let house = House::new(policy);
@@ -201,11 +279,19 @@ async fn unlimited_is_allowed() {
 
 #[tokio::test]
 async fn a_missing_key_does_what_the_limit_says() {
-    let with = |if_missing| House::new(policy(MEMORY, vec![per_header(limit("user", vec![amount(1, 1)]), if_missing)]));
+    let with = |if_missing| {
+        House::new(policy(
+            MEMORY,
+            vec![per_header(limit("user", vec![amount(1, 1)]), if_missing)],
+        ))
+    };
     let skip = with(IfMissing::Skip);
     assert_eq!(met(&skip.admit().await.unwrap()), [Decided::Skipped]);
     assert_eq!(met(&skip.admit().await.unwrap()), [Decided::Skipped]);
-    assert_eq!(with(IfMissing::Reject).admit().await.unwrap_err(), Refusal::Unkeyed { limit: 0 });
+    assert_eq!(
+        with(IfMissing::Reject).admit().await.unwrap_err(),
+        Refusal::Unkeyed { limit: 0 }
+    );
     let share = with(IfMissing::Share);
     assert!(share.request(&[], 1).await.is_ok());
     assert!(share.request(&[], 2).await.is_err());
@@ -220,7 +306,10 @@ async fn a_key_that_comes_twice_is_refused() {
     let user = per_header(limit("user", vec![amount(9, 9)]), IfMissing::Ip);
     let house = House::new(policy(MEMORY, vec![user]));
     let twice = [("x-user-id", "a"), ("x-user-id", "b")];
-    assert_eq!(house.request(&twice, 1).await.unwrap_err(), Refusal::AmbiguousKey { limit: 0 });
+    assert_eq!(
+        house.request(&twice, 1).await.unwrap_err(),
+        Refusal::AmbiguousKey { limit: 0 }
+    );
 }
 
 #[tokio::test]
@@ -234,7 +323,12 @@ async fn a_queue_makes_the_request_wait() {
         refill: Refill::Continuous,
     };
     let meter = Meter::Bucket(Bucket::new(spec).unwrap());
-    let queue = Amount { meter, local: meter, burst: Some(1), ..amount(10, 10) };
+    let queue = Amount {
+        meter,
+        local: meter,
+        burst: Some(1),
+        ..amount(10, 10)
+    };
     let house = House::new(policy(MEMORY, vec![limit("queue", vec![queue])]));
     assert_eq!(house.admit().await.unwrap().delay, Micros::ZERO);
     let second = house.admit().await.unwrap();
@@ -251,19 +345,33 @@ async fn settles_exactly_once() {
     assert_eq!(left(&first), 1);
     first.settle(Outcome::NotSent);
     let second = house.admit().await.unwrap();
-    assert_eq!(left(&second), 1, "given back once, and not again when it was dropped");
+    assert_eq!(
+        left(&second),
+        1,
+        "given back once, and not again when it was dropped"
+    );
     second.settle(Outcome::Answered(hyper::StatusCode::UNAUTHORIZED));
     let third = house.admit().await.unwrap();
     assert_eq!(left(&third), 0, "what was answered stays");
     drop(third);
-    assert!(house.admit().await.is_err(), "so does what nobody knows the end of");
+    assert!(
+        house.admit().await.is_err(),
+        "so does what nobody knows the end of"
+    );
 }
 
 #[tokio::test]
 async fn without_a_store_each_limit_does_as_it_says() {
-    let says = |if_down| Limit { if_down, ..limit("one", vec![amount(100, 1)]) };
+    let says = |if_down| Limit {
+        if_down,
+        ..limit("one", vec![amount(100, 1)])
+    };
     let local = House::new(policy(away(), vec![says(IfDown::Local)]));
-    assert_eq!(local.admit().await.unwrap().shown[0].quota.remaining, 0, "under the amount of one gateway");
+    assert_eq!(
+        local.admit().await.unwrap().shown[0].quota.remaining,
+        0,
+        "under the amount of one gateway"
+    );
     assert!(matches!(local.admit().await, Err(Refusal::Limited { .. })));
 
     let open = House::new(policy(away(), vec![says(IfDown::Allow)]));
@@ -273,9 +381,24 @@ async fn without_a_store_each_limit_does_as_it_says() {
         assert!(admission.shown.is_empty());
     }
 
-    let closed = House::new(policy(away(), vec![says(IfDown::Local), Limit { name: Arc::from("two"), ..says(IfDown::Deny) }]));
-    assert!(matches!(closed.admit().await, Err(Refusal::StoreDown { limit: 1, .. })));
-    let shadow = Limit { mode: Mode::Shadow, ..says(IfDown::Deny) };
+    let closed = House::new(policy(
+        away(),
+        vec![
+            says(IfDown::Local),
+            Limit {
+                name: Arc::from("two"),
+                ..says(IfDown::Deny)
+            },
+        ],
+    ));
+    assert!(matches!(
+        closed.admit().await,
+        Err(Refusal::StoreDown { limit: 1, .. })
+    ));
+    let shadow = Limit {
+        mode: Mode::Shadow,
+        ..says(IfDown::Deny)
+    };
     let shadow = House::new(policy(away(), vec![shadow]));
     assert_eq!(met(&shadow.admit().await.unwrap()), [Decided::StoreDown]);
 }
@@ -284,14 +407,29 @@ async fn without_a_store_each_limit_does_as_it_says() {
 async fn without_a_store_local_limits_are_all_or_nothing() {
     let limits = vec![
         limit("wide", vec![amount(9, 9)]),
-        Limit { if_down: IfDown::Allow, ..limit("open", vec![amount(1, 1)]) },
+        Limit {
+            if_down: IfDown::Allow,
+            ..limit("open", vec![amount(1, 1)])
+        },
         limit("narrow", vec![amount(1, 1)]),
     ];
     let house = House::new(policy(away(), limits));
     house.admit().await.unwrap().settle(Outcome::NotSent);
-    assert_eq!(house.admit().await.unwrap().shown[0].quota.remaining, 8, "it was given back locally");
-    let Err(Refusal::Limited { shown, .. }) = house.admit().await else { panic!("it passed") };
-    assert_eq!(shown.iter().map(|shown| (shown.limit, shown.quota.remaining)).collect::<Vec<_>>(), [(0, 8), (2, 0)]);
+    assert_eq!(
+        house.admit().await.unwrap().shown[0].quota.remaining,
+        8,
+        "it was given back locally"
+    );
+    let Err(Refusal::Limited { shown, .. }) = house.admit().await else {
+        panic!("it passed")
+    };
+    assert_eq!(
+        shown
+            .iter()
+            .map(|shown| (shown.limit, shown.quota.remaining))
+            .collect::<Vec<_>>(),
+        [(0, 8), (2, 0)]
+    );
 }
 
 #[tokio::test]
@@ -302,8 +440,16 @@ async fn going_over_to_this_process_is_no_fresh_allowance() {
     for _ in 0..2 {
         house.admit().await.unwrap().settle(Outcome::NotSent);
     }
-    assert_eq!(house.admit().await.unwrap().shown[0].quota.remaining, 3, "Redis got back what was not sent");
+    assert_eq!(
+        house.admit().await.unwrap().shown[0].quota.remaining,
+        3,
+        "Redis got back what was not sent"
+    );
     server.kill();
-    assert_eq!(house.admit().await.unwrap().shown[0].quota.remaining, 0, "this process knows of one");
+    assert_eq!(
+        house.admit().await.unwrap().shown[0].quota.remaining,
+        0,
+        "this process knows of one"
+    );
     assert!(matches!(house.admit().await, Err(Refusal::Limited { .. })));
 }

@@ -55,22 +55,22 @@ impl Bound {
         };
         for &address in addresses {
             bound
-                .claim(address)
+                .claim(address, stack(address, addresses))
                 .map_err(|source| BindError { address, source })?;
         }
         Ok(bound)
     }
 
-    fn claim(&mut self, configured: SocketAddr) -> io::Result<()> {
+    fn claim(&mut self, configured: SocketAddr, stack: Stack) -> io::Result<()> {
         // Sockets that share a port do not notice another process that shares it too; one that does not share does.
-        let probe = listen(configured, Port::Alone)?;
+        let probe = listen(configured, Port::Alone, stack)?;
         let address = probe.local_addr()?;
         drop(probe);
         let label: Arc<str> = configured.to_string().into();
         for worker in &mut self.workers {
             worker
                 .0
-                .push((Arc::clone(&label), listen(address, Port::Shared)?));
+                .push((Arc::clone(&label), listen(address, Port::Shared, stack)?));
         }
         self.addresses.push(address);
         Ok(())
@@ -98,13 +98,32 @@ impl Sockets {
     }
 }
 
+/// Whether an IPv6 socket takes IPv4 clients too, as the system would have it.
+#[derive(Clone, Copy)]
+enum Stack {
+    AsUsual,
+    Separate,
+}
+
+/// `[::]` beside `0.0.0.0` on one port means each for its own.
+fn stack(address: SocketAddr, all: &[SocketAddr]) -> Stack {
+    let beside = |other: &SocketAddr| {
+        other.is_ipv4() && other.port() == address.port() && address.port() != 0
+    };
+    if address.is_ipv6() && address.ip().is_unspecified() && all.iter().any(beside) {
+        Stack::Separate
+    } else {
+        Stack::AsUsual
+    }
+}
+
 #[derive(Clone, Copy)]
 enum Port {
     Alone,
     Shared,
 }
 
-fn listen(address: SocketAddr, port: Port) -> io::Result<std::net::TcpListener> {
+fn listen(address: SocketAddr, port: Port, stack: Stack) -> io::Result<std::net::TcpListener> {
     let socket = Socket::new(
         Domain::for_address(address),
         Type::STREAM,
@@ -113,6 +132,9 @@ fn listen(address: SocketAddr, port: Port) -> io::Result<std::net::TcpListener> 
     socket.set_reuse_address(true)?;
     if let Port::Shared = port {
         socket.set_reuse_port(true)?;
+    }
+    if let Stack::Separate = stack {
+        socket.set_only_v6(true)?;
     }
     socket.set_nonblocking(true)?;
     socket.bind(&address.into())?;

@@ -24,7 +24,9 @@ impl Clock {
     /// The monotonic clock, anchored to the wall clock now.
     #[must_use]
     pub fn system() -> Self {
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let wall = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
         Self::System {
             anchor: Instant::now(),
             epoch: Timestamp::default().after(Micros::from(wall)),

@@ -52,12 +52,19 @@ impl Guard {
 
     /// A call failed, or a deadline went by without its answer.
     pub fn failed(&self) {
-        let failures = self.failures.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+        let failures = self
+            .failures
+            .fetch_add(1, Ordering::Relaxed)
+            .saturating_add(1);
         if failures >= FAILURES && !self.open.swap(true, Ordering::Relaxed) {
-            self.probe_at.store(self.now().saturating_add(micros(PROBE_EVERY)), Ordering::Relaxed);
+            self.probe_at.store(
+                self.now().saturating_add(micros(PROBE_EVERY)),
+                Ordering::Relaxed,
+            );
             self.events.store_breaker(true);
-            self.report();
         }
+        // Also the first failure: a store that was never there is not up.
+        self.report();
     }
 
     /// A call was answered in time. Closes nothing: only a try does, so that one good connection of many does not

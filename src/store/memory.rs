@@ -181,7 +181,11 @@ impl Memory {
     }
 
     /// Loads the states of the charges, lets `judge` answer, and writes back what it spent.
-    fn apply(&self, charges: &[Charge], judge: impl FnOnce(&mut [State], Timestamp) -> Ruling) -> Ruling {
+    fn apply(
+        &self,
+        charges: &[Charge],
+        judge: impl FnOnce(&mut [State], Timestamp) -> Ruling,
+    ) -> Ruling {
         let mut locked = self.lock(charges);
         let now = self.clock.now();
         let mut places = SmallVec::<[Place; 4]>::new();
@@ -193,19 +197,29 @@ impl Memory {
         }
         let mut ruling = judge(&mut states, now);
         let loaded = places.into_iter().zip(states);
-        for ((charge, (place, state)), decision) in charges.iter().zip(loaded).zip(&mut ruling.decisions) {
+        for ((charge, (place, state)), decision) in
+            charges.iter().zip(loaded).zip(&mut ruling.decisions)
+        {
             self.write(&mut locked, charge, place, state, decision, now);
         }
         ruling
     }
 
-    fn load<'m>(&'m self, locked: &mut Locked<'m>, charge: &Charge, now: Timestamp) -> (Place, State) {
+    fn load<'m>(
+        &'m self,
+        locked: &mut Locked<'m>,
+        charge: &Charge,
+        now: Timestamp,
+    ) -> (Place, State) {
         let number = self.shard_of(&charge.key);
         let Some(shard) = locked.shard(number) else {
             return (Place::Overflow, fresh(&charge.meter));
         };
         if let Some(held) = shard.keys.get_mut(&charge.key) {
-            return (Place::Own, std::mem::replace(&mut held.state, State::Numbers(SmallVec::new())));
+            return (
+                Place::Own,
+                std::mem::replace(&mut held.state, State::Numbers(SmallVec::new())),
+            );
         }
         let kept = self.keep_place() || {
             if now.since(shard.swept) >= SWEEP_PAUSE {
@@ -278,7 +292,9 @@ impl Memory {
     }
 
     fn report_full(&self, full: bool) {
-        if self.full.load(Ordering::Relaxed) != full && self.full.swap(full, Ordering::Relaxed) != full {
+        if self.full.load(Ordering::Relaxed) != full
+            && self.full.swap(full, Ordering::Relaxed) != full
+        {
             self.events.keys(self.len(), self.max_keys);
             if full {
                 let detail = "the memory store is full: new keys of a limit share one counter";
@@ -292,7 +308,8 @@ impl Memory {
     }
 
     fn lock(&self, charges: &[Charge]) -> Locked<'_> {
-        let mut numbers: SmallVec<[usize; 8]> = charges.iter().map(|c| self.shard_of(&c.key)).collect();
+        let mut numbers: SmallVec<[usize; 8]> =
+            charges.iter().map(|c| self.shard_of(&c.key)).collect();
         numbers.sort_unstable();
         numbers.dedup();
         Locked {

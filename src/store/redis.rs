@@ -47,7 +47,11 @@ impl Redis {
     }
 
     /// Asks, and waits for the answer until the deadline.
-    pub(super) async fn admit(&self, shared: &Shared, charges: &[Charge]) -> Result<Ruling, StoreError> {
+    pub(super) async fn admit(
+        &self,
+        shared: &Shared,
+        charges: &[Charge],
+    ) -> Result<Ruling, StoreError> {
         if shared.guard.is_open() {
             return Err(StoreError::NotAsked);
         }

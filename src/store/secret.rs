@@ -67,10 +67,12 @@ impl Keys {
     pub(super) fn settle(&self, secret: String) {
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
         if shared.as_deref() != Some(&secret) {
-            self.hasher.store(Arc::new(KeyHasher::new(secret.as_bytes())));
+            self.hasher
+                .store(Arc::new(KeyHasher::new(secret.as_bytes())));
             *shared = Some(secret);
         }
-        self.settled.send_if_modified(|settled| !std::mem::replace(settled, true));
+        self.settled
+            .send_if_modified(|settled| !std::mem::replace(settled, true));
     }
 
     /// Whether the secret is the one that all gateways of the store use.

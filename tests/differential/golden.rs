@@ -1,6 +1,8 @@
 //! Answers that are known beforehand, from both twins.
 
-use sluice::limit::algorithm::{Bucket, BucketSpec, FixedWindow, Refill, SlidingLog, SlidingWindow};
+use sluice::limit::algorithm::{
+    Bucket, BucketSpec, FixedWindow, Refill, SlidingLog, SlidingWindow,
+};
 use sluice::limit::{Charge, ChargeId, Cost, Key, Meter, Retry, Stake, Verdict, driver};
 use sluice::store::redis::script::Call;
 use sluice::time::{Micros, Timestamp};
@@ -33,7 +35,9 @@ fn after(micros: u64) -> Verdict {
 }
 
 fn delay(micros: u64) -> Verdict {
-    Verdict::Delay { by: Micros::new(micros) }
+    Verdict::Delay {
+        by: Micros::new(micros),
+    }
 }
 
 fn token_bucket() -> Vec<Vector> {
@@ -68,7 +72,12 @@ fn burst_cut_from_100_to_5() -> Vec<Vector> {
 }
 
 fn queue() -> Vec<Vector> {
-    let meter = bucket(BucketSpec { burst: 1, queue: 2, max_wait: Micros::SECOND, ..SPEC });
+    let meter = bucket(BucketSpec {
+        burst: 1,
+        queue: 2,
+        max_wait: Micros::SECOND,
+        ..SPEC
+    });
     vec![
         (0, 1, meter, PASS, 2),
         (0, 1, meter, delay(100_000), 1),
@@ -81,7 +90,12 @@ fn queue() -> Vec<Vector> {
 }
 
 fn interval() -> Vec<Vector> {
-    let meter = bucket(BucketSpec { amount: 3, burst: 5, refill: Refill::Interval, ..SPEC });
+    let meter = bucket(BucketSpec {
+        amount: 3,
+        burst: 5,
+        refill: Refill::Interval,
+        ..SPEC
+    });
     vec![
         (0, 4, meter, PASS, 1),
         (999_999, 2, meter, after(1), 1),
@@ -94,7 +108,12 @@ fn interval() -> Vec<Vector> {
 
 /// 10 ms ticks would lose a part of each: above one hour a tick is a millisecond, and none is lost.
 fn bucket_over_an_hour() -> Vec<Vector> {
-    let day = bucket(BucketSpec { amount: 86_400, window: Micros::new(86_400_000_000), burst: 2, ..SPEC });
+    let day = bucket(BucketSpec {
+        amount: 86_400,
+        window: Micros::new(86_400_000_000),
+        burst: 2,
+        ..SPEC
+    });
     vec![
         (300, 2, day, PASS, 0),
         (300, 1, day, after(999_700), 0),
@@ -153,7 +172,11 @@ fn clock_steps_back() -> Vec<Vec<Vector>> {
     let fixed = Meter::FixedWindow(FixedWindow::new(3, Micros::SECOND).unwrap());
     let log = Meter::SlidingLog(SlidingLog::new(3, Micros::SECOND).unwrap());
     let sliding = Meter::SlidingWindow(SlidingWindow::new(3, Micros::SECOND).unwrap());
-    let bucket = bucket(BucketSpec { amount: 3, burst: 3, ..SPEC });
+    let bucket = bucket(BucketSpec {
+        amount: 3,
+        burst: 3,
+        ..SPEC
+    });
     let third = 333_334;
     vec![
         vec![
@@ -195,7 +218,11 @@ fn golden_vectors_hold_in_both_twins() {
         ("sliding log", sliding_log()),
         ("sliding window", sliding_window()),
     ];
-    tables.extend(clock_steps_back().into_iter().map(|vectors| ("clock steps back", vectors)));
+    tables.extend(
+        clock_steps_back()
+            .into_iter()
+            .map(|vectors| ("clock steps back", vectors)),
+    );
     let mut server = Server::start();
     for (name, vectors) in tables {
         let key = Key::new(format!("golden:{name}:{}", vectors[0].2.kind().code));
@@ -203,14 +230,27 @@ fn golden_vectors_hold_in_both_twins() {
         for (row, (at, cost, meter, verdict, remaining)) in vectors.into_iter().enumerate() {
             let now = Timestamp::from_micros(START.checked_add_signed(at).unwrap());
             let id = ChargeId::new(u64::try_from(row).unwrap() + 1);
-            let charge = Charge { key: key.clone(), meter, cost: Cost::new(cost), id, stake: Stake::Binding };
+            let charge = Charge {
+                key: key.clone(),
+                meter,
+                cost: Cost::new(cost),
+                id,
+                stake: Stake::Binding,
+            };
             let charges = [charge];
             let rust = driver::decide(&mut [&mut state], &charges, now);
             assert_eq!(rust.decisions[0].verdict, verdict, "{name} row {row}");
-            assert_eq!(rust.decisions[0].quota.remaining, remaining, "{name} row {row}");
+            assert_eq!(
+                rust.decisions[0].quota.remaining, remaining,
+                "{name} row {row}"
+            );
             let mut call = Call::new();
             call.judge(&charges);
-            assert_eq!(server.call(&call, Some(now)).1, [Ok(rust)], "{name} row {row}");
+            assert_eq!(
+                server.call(&call, Some(now)).1,
+                [Ok(rust)],
+                "{name} row {row}"
+            );
         }
     }
 }

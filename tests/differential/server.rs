@@ -7,8 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use sluice::limit::algorithm::Entry;
-use sluice::limit::{ChargeId, Key, Ruling, State};
-use sluice::store::redis::script::{self, Call, ForeignValue};
+use sluice::limit::{ChargeId, Key, State};
+use sluice::store::redis::script::{self, Call, Rulings};
 use sluice::time::Timestamp;
 
 /// What a command answers.
@@ -19,7 +19,7 @@ pub(crate) enum Answer {
     Number(i64),
     Bytes(Vec<u8>),
     Nothing,
-    List(Vec<Answer>),
+    List(Vec<Self>),
 }
 
 impl Answer {
@@ -57,17 +57,28 @@ pub(crate) struct Server {
     sha: String,
 }
 
-pub(crate) type Reply = (Timestamp, Vec<Result<Ruling, ForeignValue>>);
+pub(crate) type Reply = (Timestamp, Rulings);
 
 impl Server {
     pub(crate) fn start() -> Self {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let directory = std::env::temp_dir().join(format!("sluice-differential-{}-{count}", std::process::id()));
+        let directory = std::env::temp_dir().join(format!(
+            "sluice-differential-{}-{count}",
+            std::process::id()
+        ));
         std::fs::create_dir_all(&directory).unwrap();
         let socket = directory.join("redis.sock");
         let mut process = Command::new("redis-server")
-            .args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"])
+            .args([
+                "--port",
+                "0",
+                "--save",
+                "",
+                "--appendonly",
+                "no",
+                "--unixsocket",
+            ])
             .arg(&socket)
             .arg("--dir")
             .arg(&directory)
@@ -79,7 +90,12 @@ impl Server {
         assert!(ready, "redis-server ended early");
         std::thread::spawn(move || lines.for_each(drop));
         let stream = BufReader::new(UnixStream::connect(&socket).unwrap());
-        let mut server = Self { process, directory, stream, sha: String::new() };
+        let mut server = Self {
+            process,
+            directory,
+            stream,
+            sha: String::new(),
+        };
         server.sha = server.run(&["SCRIPT", "LOAD", script::text()]).text();
         server
     }
@@ -116,7 +132,11 @@ impl Server {
                 bytes.truncate(bytes.len() - 2);
                 Answer::Bytes(bytes)
             }
-            "*" => Answer::List((0..rest.parse::<usize>().unwrap()).map(|_| self.answer()).collect()),
+            "*" => Answer::List(
+                (0..rest.parse::<usize>().unwrap())
+                    .map(|_| self.answer())
+                    .collect(),
+            ),
             _ => panic!("unknown answer {line:?}"),
         }
     }
@@ -151,13 +171,19 @@ impl Server {
 
     /// The log at `key`; that its total is the sum of its entries is checked.
     fn log(&mut self, key: &Key) -> State {
-        let listed = self.run(&["ZRANGE", key.as_str(), "0", "-1", "WITHSCORES"]).list();
+        let listed = self
+            .run(&["ZRANGE", key.as_str(), "0", "-1", "WITHSCORES"])
+            .list();
         let texts: Vec<String> = listed.into_iter().map(Answer::text).collect();
         let mut entries = Vec::new();
         for pair in texts.chunks(2).skip(1) {
             let (id, cost) = pair[0].split_once(':').unwrap();
             let at = Timestamp::from_micros(pair[1].parse().unwrap());
-            entries.push(Entry { at, id: ChargeId::new(id.parse().unwrap()), cost: cost.parse().unwrap() });
+            entries.push(Entry {
+                at,
+                id: ChargeId::new(id.parse().unwrap()),
+                cost: cost.parse().unwrap(),
+            });
         }
         if let Some(total) = texts.get(..2) {
             let sum: u64 = entries.iter().map(|entry| entry.cost).sum();
@@ -172,13 +198,17 @@ impl Server {
 /// The numbers packed in `bytes`.
 pub(crate) fn numbers(bytes: &[u8]) -> Vec<u64> {
     assert_eq!(bytes.len() % 8, 0);
-    bytes.chunks(8).map(|chunk| u64::from_le_bytes(chunk.try_into().unwrap())).collect()
+    bytes
+        .chunks(8)
+        .map(|chunk| u64::from_le_bytes(chunk.try_into().unwrap()))
+        .collect()
 }
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
-        let _ = std::fs::remove_dir_all(&self.directory);
+        // What fails here fails no test.
+        drop(self.process.kill());
+        drop(self.process.wait());
+        drop(std::fs::remove_dir_all(&self.directory));
     }
 }

@@ -3,7 +3,9 @@
 use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use sluice::limit::algorithm::{Bucket, BucketSpec, FixedWindow, Refill, SlidingLog, SlidingWindow};
+use sluice::limit::algorithm::{
+    Bucket, BucketSpec, FixedWindow, Refill, SlidingLog, SlidingWindow,
+};
 use sluice::limit::{Charge, ChargeId, Cost, Key, Meter, Receipt, Stake, State, driver};
 use sluice::store::redis::script::Call;
 use sluice::time::{Micros, Timestamp};
@@ -35,16 +37,34 @@ const WINDOWS: [u64; 4] = [10_000, 1_000_000, 60_000_000, 90_000_000_000];
 /// A meter of the kind and window that belong to `counter`; its amounts differ from time to time.
 pub(crate) fn meter(counter: u64, dice: &mut Dice) -> Meter {
     let window = Micros::new(WINDOWS[usize::try_from(counter / 5 % 4).unwrap()]);
-    let amount = if dice.one_in(8) { 1 + dice.below(9_999) } else { 1 + dice.below(12) };
+    let amount = if dice.one_in(8) {
+        1 + dice.below(9_999)
+    } else {
+        1 + dice.below(12)
+    };
     match counter % 5 {
         0 => Meter::FixedWindow(FixedWindow::new(amount, window).unwrap()),
         1 => Meter::SlidingLog(SlidingLog::new(amount, window).unwrap()),
         2 => Meter::SlidingWindow(SlidingWindow::new(amount, window).unwrap()),
         kind => {
-            let refill = if kind == 3 { Refill::Continuous } else { Refill::Interval };
+            let refill = if kind == 3 {
+                Refill::Continuous
+            } else {
+                Refill::Interval
+            };
             let max_wait = Micros::new(dice.below(3 * window.get()));
             let (burst, queue) = (1 + dice.below(15), dice.below(3) * dice.below(4));
-            Meter::Bucket(Bucket::new(BucketSpec { amount, window, burst, queue, max_wait, refill }).unwrap())
+            Meter::Bucket(
+                Bucket::new(BucketSpec {
+                    amount,
+                    window,
+                    burst,
+                    queue,
+                    max_wait,
+                    refill,
+                })
+                .unwrap(),
+            )
         }
     }
 }
@@ -66,20 +86,36 @@ impl Walk {
         Charge {
             key: Key::new(format!("walk:{counter}")),
             meter: meter(counter, &mut self.dice),
-            cost: Cost::new(u32::try_from(if self.dice.one_in(50) { 500 } else { self.dice.below(5) }).unwrap()),
+            cost: Cost::new(
+                u32::try_from(if self.dice.one_in(50) {
+                    500
+                } else {
+                    self.dice.below(5)
+                })
+                .unwrap(),
+            ),
             id: ChargeId::new((1 << 52) + self.next),
-            stake: if self.dice.one_in(5) { Stake::Watching } else { Stake::Binding },
+            stake: if self.dice.one_in(5) {
+                Stake::Watching
+            } else {
+                Stake::Binding
+            },
         }
     }
 
     fn request(&mut self) -> Vec<Charge> {
         let first = self.dice.below(20);
         let count = 1 + self.dice.below(3);
-        (0..count).map(|more| (first + 7 * more) % 20).map(|counter| self.charge(counter)).collect()
+        (0..count)
+            .map(|more| (first + 7 * more) % 20)
+            .map(|counter| self.charge(counter))
+            .collect()
     }
 
     fn state(&mut self, key: &Key, meter: &Meter) -> &mut State {
-        self.states.entry(key.clone()).or_insert_with(meter.kind().fresh)
+        self.states
+            .entry(key.clone())
+            .or_insert_with(meter.kind().fresh)
     }
 
     fn tick(&mut self) {
@@ -91,7 +127,7 @@ impl Walk {
             9 => self.now += self.dice.below(2 * ahead),
             _ => self.now += self.dice.below(ahead / 8),
         }
-        self.now = self.now.max(EPOCH - (1 << 49)).min(EPOCH + (1 << 49));
+        self.now = self.now.clamp(EPOCH - (1 << 49), EPOCH + (1 << 49));
     }
 
     /// One call to both; gives up at the first difference.
@@ -106,9 +142,15 @@ impl Walk {
                 0 if !self.receipts.is_empty() => {
                     // Mostly recent ones, which still count.
                     let count = self.receipts.len();
-                    let back = if self.dice.one_in(4) { count } else { count.min(8) };
+                    let back = if self.dice.one_in(4) {
+                        count
+                    } else {
+                        count.min(8)
+                    };
                     let back = self.dice.below(u64::try_from(back).unwrap());
-                    let receipt = self.receipts.remove(count - 1 - usize::try_from(back).unwrap());
+                    let receipt = self
+                        .receipts
+                        .remove(count - 1 - usize::try_from(back).unwrap());
                     call.give_back(&receipt);
                     driver::give_back(self.state(&receipt.key, &receipt.meter), &receipt, now);
                 }
@@ -121,9 +163,12 @@ impl Walk {
                 _ => {
                     let charges = self.request();
                     call.judge(&charges);
-                    let mut states: Vec<State> =
-                        charges.iter().map(|charge| self.state(&charge.key, &charge.meter).clone()).collect();
-                    let ruling = driver::decide(&mut states.iter_mut().collect::<Vec<_>>(), &charges, now);
+                    let mut states: Vec<State> = charges
+                        .iter()
+                        .map(|charge| self.state(&charge.key, &charge.meter).clone())
+                        .collect();
+                    let ruling =
+                        driver::decide(&mut states.iter_mut().collect::<Vec<_>>(), &charges, now);
                     for (charge, state) in charges.iter().zip(states) {
                         self.states.insert(charge.key.clone(), state);
                     }
@@ -172,7 +217,10 @@ fn walk(seed: u64) {
         walk.step();
     }
     println!("{} requests spent, {} rejected", walk.spent, walk.rejected);
-    assert!(walk.spent > STEPS / 4 && walk.rejected > STEPS / 4, "the walk saw both");
+    assert!(
+        walk.spent > STEPS / 4 && walk.rejected > STEPS / 4,
+        "the walk saw both"
+    );
     // Every key that a call leaves expires by itself.
     for key in walk.states.keys() {
         let ttl = walk.server.run(&["PTTL", key.as_str()]).number();
@@ -188,6 +236,9 @@ fn twins_agree_on_known_walks() {
 
 #[test]
 fn twins_agree_on_a_new_walk() {
-    let seed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_micros();
+    let seed = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap()
+        .as_micros();
     walk(u64::try_from(seed).unwrap());
 }

@@ -3,7 +3,13 @@
 use crate::support::{Gateway, RedisServer, Upstream, codes, parallel};
 
 /// The algorithms as `algorithm:` lines of a limit; each admits five at once from `5 per 5 minutes`.
-pub const ALGORITHMS: [&str; 5] = ["fixed_window", "sliding_log", "sliding_window", "token_bucket", "leaky_bucket"];
+pub(crate) const ALGORITHMS: [&str; 5] = [
+    "fixed_window",
+    "sliding_log",
+    "sliding_window",
+    "token_bucket",
+    "leaky_bucket",
+];
 
 fn passed(statuses: &[u16]) -> usize {
     statuses.iter().filter(|status| **status == 200).count()
@@ -11,7 +17,10 @@ fn passed(statuses: &[u16]) -> usize {
 
 /// The store lines of both stores.
 fn stores(redis: &RedisServer) -> [String; 2] {
-    ["store: memory".to_owned(), format!("store: {}", redis.url())]
+    [
+        "store: memory".to_owned(),
+        format!("store: {}", redis.url()),
+    ]
 }
 
 // R01: a request that the narrow limit rejects does not spend the broad one, in whichever order they stand.
@@ -23,10 +32,21 @@ fn a_rejection_spends_nothing_anywhere() {
     for store in stores(&redis) {
         for limits in [[broad, narrow].concat(), [narrow, broad].concat()] {
             redis.command(&["FLUSHALL"]);
-            let gateway = Gateway::start(&format!("{store}\nupstream: {}\nlimits:\n{limits}", upstream.url()));
+            let gateway = Gateway::start(&format!(
+                "{store}\nupstream: {}\nlimits:\n{limits}",
+                upstream.url()
+            ));
 
-            assert_eq!(codes(5, gateway.address, "/bar/special", &[]), [200, 200, 200, 429, 429], "{store}");
-            assert_eq!(codes(8, gateway.address, "/bar/hello", &[]), [200, 200, 200, 200, 200, 200, 200, 429], "{store}");
+            assert_eq!(
+                codes(5, gateway.address, "/bar/special", &[]),
+                [200, 200, 200, 429, 429],
+                "{store}"
+            );
+            assert_eq!(
+                codes(8, gateway.address, "/bar/hello", &[]),
+                [200, 200, 200, 200, 200, 200, 200, 429],
+                "{store}"
+            );
         }
     }
 }
@@ -36,13 +56,20 @@ fn a_rejection_spends_nothing_anywhere() {
 fn a_burst_below_the_rate_limits() {
     let (redis, upstream) = (RedisServer::start(), Upstream::echo());
     for store in stores(&redis) {
-        for (allow, most) in [("10 per 100 seconds, burst 3", 3), ("3 per 100 seconds, burst 1", 1)] {
+        for (allow, most) in [
+            ("10 per 100 seconds, burst 3", 3),
+            ("3 per 100 seconds, burst 1", 1),
+        ] {
             redis.command(&["FLUSHALL"]);
             let gateway = Gateway::start(&format!(
                 "{store}\nupstream: {}\nlimits:\n  tb:\n    per: ip\n    allow: {allow}\n",
                 upstream.url()
             ));
-            assert_eq!(passed(&parallel(30, &[gateway.address], "/tb", &[])), most, "{store} {allow}");
+            assert_eq!(
+                passed(&parallel(30, &[gateway.address], "/tb", &[])),
+                most,
+                "{store} {allow}"
+            );
         }
     }
 }
@@ -63,12 +90,28 @@ fn simultaneous_requests_are_counted_one_by_one() {
         + "GET /log HTTP/1.1\r\nHost: api.example.test\r\nConnection: close\r\n\r\n";
     let answers = crate::support::raw(gateways[0].address, pipelined.as_bytes());
     assert_eq!(answers.matches("HTTP/1.1 200").count(), 5);
-    let log = redis.keys().into_iter().find(|key| key.contains(":log:")).expect("the log's key");
-    assert_eq!(redis.command(&["ZCARD", &log]), ["6"], "five entries and the total");
+    let log = redis
+        .keys()
+        .into_iter()
+        .find(|key| key.contains(":log:"))
+        .expect("the log's key");
+    assert_eq!(
+        redis.command(&["ZCARD", &log]),
+        ["6"],
+        "five entries and the total"
+    );
 
     // In parallel, over two gateways.
     redis.command(&["DEL", &log]);
-    assert_eq!(passed(&parallel(20, &[gateways[0].address, gateways[1].address], "/log", &[])), 5);
+    assert_eq!(
+        passed(&parallel(
+            20,
+            &[gateways[0].address, gateways[1].address],
+            "/log",
+            &[]
+        )),
+        5
+    );
 }
 
 // The main promise, a hundred times over: three gateways, one Redis, a thousand requests at once, a limit of ten.
@@ -76,16 +119,24 @@ fn simultaneous_requests_are_counted_one_by_one() {
 fn a_thousand_parallel_requests_on_three_gateways_pass_exactly_ten() {
     let (redis, upstream) = (RedisServer::start(), Upstream::echo());
     let yaml = format!(
-        "store:\n  redis: {}\n  deadline: 20s\nupstream: {}\nlimits:\n  ten:\n    per: header X-Round\n    allow: 10 per hour\n",
+        "store:\n  redis: {}\n  deadline: 10s\nupstream: {}\nlimits:\n  ten:\n    per: header X-Round\n    allow: 10 per hour\n",
         redis.url(),
         upstream.url()
     );
-    let gateways = [Gateway::start(&yaml), Gateway::start(&yaml), Gateway::start(&yaml)];
+    let gateways = [
+        Gateway::start(&yaml),
+        Gateway::start(&yaml),
+        Gateway::start(&yaml),
+    ];
     let addresses = gateways.each_ref().map(|gateway| gateway.address);
     for round in 0..100 {
         let statuses = parallel(1000, &addresses, "/", &[&format!("X-Round: {round}")]);
         assert_eq!(passed(&statuses), 10, "round {round}");
-        assert_eq!(statuses.iter().filter(|status| **status == 429).count(), 990, "round {round}");
+        assert_eq!(
+            statuses.iter().filter(|status| **status == 429).count(),
+            990,
+            "round {round}"
+        );
     }
 }
 
@@ -98,7 +149,11 @@ fn every_algorithm_admits_its_amount_and_no_more() {
                 "{store}\nupstream: {}\nlimits:\n  five:\n    per: ip\n    algorithm: {algorithm}\n    allow: 5 per 5 minutes\n",
                 upstream.url()
             ));
-            assert_eq!(passed(&parallel(40, &[gateway.address], "/", &[])), 5, "{algorithm} {store}");
+            assert_eq!(
+                passed(&parallel(40, &[gateway.address], "/", &[])),
+                5,
+                "{algorithm} {store}"
+            );
         }
     }
 }
@@ -113,22 +168,46 @@ fn a_queue_delays_in_order_and_rejects_what_does_not_fit() {
         ));
         let begun = std::time::Instant::now();
         let statuses = parallel(20, &[gateway.address], "/", &[]);
-        assert_eq!(passed(&statuses), 5, "one at once and four in the queue: {store}");
-        assert!(begun.elapsed().as_millis() >= 390, "the last of the queue waits its turn");
+        assert_eq!(
+            passed(&statuses),
+            5,
+            "one at once and four in the queue: {store}"
+        );
+        assert!(
+            begun.elapsed().as_millis() >= 390,
+            "the last of the queue waits its turn"
+        );
         let metrics = gateway.metrics();
-        assert_eq!(metrics.value("sluice_decisions_total{decision=\"delayed\",limit=\"shaped\"}"), 4.0);
-        assert_eq!(metrics.value("sluice_delay_seconds_count{limit=\"shaped\"}"), 4.0);
+        assert_eq!(
+            metrics.value("sluice_decisions_total{decision=\"delayed\",limit=\"shaped\"}"),
+            4.0
+        );
+        assert_eq!(
+            metrics.value("sluice_delay_seconds_count{limit=\"shaped\"}"),
+            4.0
+        );
     }
 }
 
 #[test]
 fn shadow_counts_and_never_rejects() {
     let upstream = Upstream::echo();
-    for yaml in ["mode: shadow\nlimits:\n  two:\n    per: ip\n    allow: 2 per hour\n", "limits:\n  two:\n    per: ip\n    mode: shadow\n    allow: 2 per hour\n"] {
+    for yaml in [
+        "mode: shadow\nlimits:\n  two:\n    per: ip\n    allow: 2 per hour\n",
+        "limits:\n  two:\n    per: ip\n    mode: shadow\n    allow: 2 per hour\n",
+    ] {
         let gateway = Gateway::start(&format!("upstream: {}\n{yaml}", upstream.url()));
         assert_eq!(codes(5, gateway.address, "/", &[]), [200; 5]);
-        assert!(gateway.get("/").field("ratelimit").is_none(), "a limit in shadow shows nothing");
-        assert_eq!(gateway.metrics().value("sluice_decisions_total{decision=\"shadow_rejected\",limit=\"two\"}"), 4.0);
+        assert!(
+            gateway.get("/").field("ratelimit").is_none(),
+            "a limit in shadow shows nothing"
+        );
+        assert_eq!(
+            gateway
+                .metrics()
+                .value("sluice_decisions_total{decision=\"shadow_rejected\",limit=\"two\"}"),
+            4.0
+        );
     }
 }
 
@@ -142,8 +221,16 @@ fn skip_and_except_exempt_exactly() {
     assert_eq!(codes(2, gateway.address, "/counted", &[]), [200, 429]);
     assert_eq!(codes(2, gateway.address, "/healthz", &[]), [200, 200]);
     assert_eq!(codes(2, gateway.address, "/free/lunch", &[]), [200, 200]);
-    assert_eq!(codes(3, gateway.address, "/HEALTHZ", &[]), [429, 429, 429], "exemptions compare exactly");
-    assert_eq!(gateway.get("//healthz").status, 200, "the normalised path is what is compared");
+    assert_eq!(
+        codes(3, gateway.address, "/HEALTHZ", &[]),
+        [429, 429, 429],
+        "exemptions compare exactly"
+    );
+    assert_eq!(
+        gateway.get("//healthz").status,
+        200,
+        "the normalised path is what is compared"
+    );
 }
 
 // No spelling of a path escapes its limit.
@@ -157,12 +244,31 @@ fn no_spelling_of_a_path_escapes_its_limit() {
     let post = |path: &str| crate::support::send(gateway.address, "POST", path, &[], b"x").status;
     (0..5).for_each(|_| assert_eq!(post("/api/login"), 200));
     for path in [
-        "/api/login", "/api/login/", "//api/login", "/api//login", "/api/./login", "/api/x/../login", "/api/%6cogin", "/api%2flogin",
-        "/API/Login", "/api/login;a=b", "/api/login?", "/api/login?x", "/%2e/api/login", "http://api.example.test/api/login",
+        "/api/login",
+        "/api/login/",
+        "//api/login",
+        "/api//login",
+        "/api/./login",
+        "/api/x/../login",
+        "/api/%6cogin",
+        "/api%2flogin",
+        "/API/Login",
+        "/api/login;a=b",
+        "/api/login?",
+        "/api/login?x",
+        "/%2e/api/login",
+        "http://api.example.test/api/login",
     ] {
         assert_eq!(post(path), 429, "{path}");
     }
-    for path in ["/api/login%00", "/api/login%0a", "/../api/login", "/api\\login", "/api/%5clogin", "/api/%zz"] {
+    for path in [
+        "/api/login%00",
+        "/api/login%0a",
+        "/../api/login",
+        "/api\\login",
+        "/api/%5clogin",
+        "/api/%zz",
+    ] {
         assert_eq!(post(path), 400, "{path}");
     }
 }

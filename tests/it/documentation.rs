@@ -5,7 +5,10 @@ use std::process::Command;
 /// Every block of `language` in a page of Markdown.
 fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
     let fence = format!("```{language}\n");
-    page.split(fence.as_str()).skip(1).filter_map(|rest| rest.split("\n```").next()).collect()
+    page.split(fence.as_str())
+        .skip(1)
+        .filter_map(|rest| rest.split("\n```").next())
+        .collect()
 }
 
 #[test]
@@ -14,20 +17,35 @@ fn every_example_is_accepted() {
     let file = dir.path().join("gateway.yaml");
     for (name, page) in [
         ("README.md", include_str!("../../README.md")),
-        ("docs/configuration.md", include_str!("../../docs/configuration.md")),
+        (
+            "docs/configuration.md",
+            include_str!("../../docs/configuration.md"),
+        ),
     ] {
         let examples = blocks(page, "yaml");
         assert!(!examples.is_empty(), "{name} has examples");
         for example in examples {
             std::fs::write(&file, example).unwrap();
-            let output = Command::new(env!("CARGO_BIN_EXE_sluice")).arg("check").arg(&file).output().unwrap();
-            assert!(output.status.success(), "{name}:\n{example}\n{}", String::from_utf8_lossy(&output.stdout));
+            let output = Command::new(env!("CARGO_BIN_EXE_sluice"))
+                .arg("check")
+                .arg(&file)
+                .output()
+                .unwrap();
+            assert!(
+                output.status.success(),
+                "{name}:\n{example}\n{}",
+                String::from_utf8_lossy(&output.stdout)
+            );
         }
     }
 }
 
 #[test]
 fn the_readme_begins_with_the_two_commands() {
-    let commands: Vec<&str> = blocks(include_str!("../../README.md"), "sh").into_iter().flat_map(str::lines).take(2).collect();
+    let commands: Vec<&str> = blocks(include_str!("../../README.md"), "sh")
+        .into_iter()
+        .flat_map(str::lines)
+        .take(2)
+        .collect();
     assert_eq!(commands, ["cargo run --release -- demo", "./tests/run"]);
 }

@@ -1,6 +1,19 @@
 //! Black-box tests: the binary on real sockets, a real `redis-server`, a scripted upstream. No test waits for time to
 //! pass; what depends on time is tested where the clock is an argument.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::let_underscore_must_use,
+    clippy::print_stderr,
+    reason = "a test that cannot go on fails, and says why"
+)]
+#![expect(
+    clippy::too_many_lines,
+    reason = "a table of cases is one list, however long"
+)]
+
 mod support;
 
 mod admission;

@@ -47,15 +47,34 @@ fn hop_by_hop_fields_do_not_pass() {
         b"GET /echo HTTP/1.1\r\nHost: api.example.test\r\nConnection:\r\nConnection: close, X-Drop-Me, X-Forwarded-For\r\nX-Drop-Me: 1\r\nKeep-Alive: timeout=5\r\nProxy-Connection: keep-alive\r\nProxy-Authorization: Basic eDp5\r\nTE: trailers, deflate\r\nUpgrade: foo\r\n\r\n",
     );
     let seen = upstream.last();
-    for gone in ["x-drop-me", "keep-alive", "proxy-connection", "proxy-authorization", "upgrade", "connection"] {
-        assert!(seen.field(gone).is_none(), "{gone} reached the upstream:\n{}", seen.head);
+    for gone in [
+        "x-drop-me",
+        "keep-alive",
+        "proxy-connection",
+        "proxy-authorization",
+        "upgrade",
+        "connection",
+    ] {
+        assert!(
+            seen.field(gone).is_none(),
+            "{gone} reached the upstream:\n{}",
+            seen.head
+        );
     }
     assert!(seen.field("te").is_none_or(|te| te == "trailers"));
     assert_eq!(seen.all("x-forwarded-for"), ["127.0.0.1"]);
     assert!(seen.field("via").is_some_and(|via| via.starts_with("1.1 ")));
     let answer = answer.to_ascii_lowercase();
-    assert!(!answer.contains("x-secret") && !answer.contains("keep-alive:") && !answer.contains("upgrade:"), "{answer}");
-    assert!(answer.contains("set-cookie: a=b"), "an end-to-end field that is only named stays:\n{answer}");
+    assert!(
+        !answer.contains("x-secret")
+            && !answer.contains("keep-alive:")
+            && !answer.contains("upgrade:"),
+        "{answer}"
+    );
+    assert!(
+        answer.contains("set-cookie: a=b"),
+        "an end-to-end field that is only named stays:\n{answer}"
+    );
 }
 
 // R26: no 100 before the verdict; exactly one after it.
@@ -83,7 +102,9 @@ fn an_upstream_that_refuses_an_expected_upload_is_heard() {
     let upstream = Upstream::scripted("HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\nno");
     let gateway = plain(&upstream.url());
     let mut client = Client::connect(gateway.address);
-    client.write(b"POST /up HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n");
+    client.write(
+        b"POST /up HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n",
+    );
     let mut answer = client.read("POST").unwrap();
     if answer.status == 100 {
         client.write(b"hi");
@@ -114,7 +135,11 @@ fn nothing_is_smuggled() {
     let gateway = plain(&upstream.url());
     let smuggled = "0\r\n\r\nGET /smuggled HTTP/1.1\r\nHost: api.example.test\r\n\r\n";
     let request = |version: &str, fields: &str, body: &str| {
-        raw(gateway.address, format!("POST /a HTTP/{version}\r\nHost: api.example.test\r\n{fields}\r\n\r\n{body}").as_bytes())
+        raw(
+            gateway.address,
+            format!("POST /a HTTP/{version}\r\nHost: api.example.test\r\n{fields}\r\n\r\n{body}")
+                .as_bytes(),
+        )
     };
     for fields in [
         "Transfer-Encoding: chunked, identity",
@@ -127,20 +152,46 @@ fn nothing_is_smuggled() {
         "Content-Length: 5,5",
     ] {
         let answer = request("1.1", fields, smuggled);
-        assert!(answer.starts_with("HTTP/1.1 400") || answer.starts_with("HTTP/1.1 501"), "{fields}: {answer}");
+        assert!(
+            answer.starts_with("HTTP/1.1 400") || answer.starts_with("HTTP/1.1 501"),
+            "{fields}: {answer}"
+        );
     }
-    for fields in ["Content-Length: 55\r\nTransfer-Encoding: chunked", "Transfer-Encoding: chunked\r\nContent-Length: 55"] {
+    for fields in [
+        "Content-Length: 55\r\nTransfer-Encoding: chunked",
+        "Transfer-Encoding: chunked\r\nContent-Length: 55",
+    ] {
         let answer = request("1.1", fields, smuggled);
-        assert_eq!(answer.matches("HTTP/1.1 ").count(), 1, "the connection ends after the answer: {answer}");
+        assert_eq!(
+            answer.matches("HTTP/1.1 ").count(),
+            1,
+            "the connection ends after the answer: {answer}"
+        );
     }
-    for chunk in ["1_0\r\n", "0x5\r\nhello\r\n0\r\n\r\n", "5;\nhello\r\n0\r\n\r\n"] {
+    for chunk in [
+        "1_0\r\n",
+        "0x5\r\nhello\r\n0\r\n\r\n",
+        "5;\nhello\r\n0\r\n\r\n",
+    ] {
         let answer = request("1.1", "Transfer-Encoding: chunked", chunk);
         assert!(!answer.starts_with("HTTP/1.1 200"), "{chunk:?}: {answer}");
     }
     let answer = request("1.0", "Transfer-Encoding: chunked", smuggled);
     assert!(answer.matches("HTTP/1.").count() <= 1, "{answer}");
-    assert!(upstream.seen().iter().all(|seen| !seen.head.contains("/smuggled")));
-    assert!(upstream.seen().iter().all(|seen| seen.all("content-length").len() + seen.all("transfer-encoding").len() <= 1));
+    assert!(
+        upstream
+            .seen()
+            .iter()
+            .all(|seen| !seen.head.contains("/smuggled"))
+    );
+    assert!(
+        upstream
+            .seen()
+            .iter()
+            .all(
+                |seen| seen.all("content-length").len() + seen.all("transfer-encoding").len() <= 1
+            )
+    );
 
     let answer = raw(
         gateway.address,
@@ -177,12 +228,25 @@ fn a_body_that_is_not_read_is_not_a_request() {
 fn the_host_is_one_and_valid() {
     let upstream = Upstream::echo();
     let gateway = plain(&upstream.url());
-    for head in ["", "Host: a\r\nHost: b\r\n", "Host: a, b\r\n", "Host: gw/x\r\n", "Host: user@gw\r\n", "Host:\r\n"] {
-        let answer = raw(gateway.address, format!("GET / HTTP/1.1\r\n{head}Connection: close\r\n\r\n").as_bytes());
+    for head in [
+        "",
+        "Host: a\r\nHost: b\r\n",
+        "Host: a, b\r\n",
+        "Host: gw/x\r\n",
+        "Host: user@gw\r\n",
+        "Host:\r\n",
+    ] {
+        let answer = raw(
+            gateway.address,
+            format!("GET / HTTP/1.1\r\n{head}Connection: close\r\n\r\n").as_bytes(),
+        );
         assert!(answer.starts_with("HTTP/1.1 400"), "{head:?}: {answer}");
     }
     assert!(upstream.seen().is_empty());
-    raw(gateway.address, b"GET http://tenant-b/x HTTP/1.1\r\nHost: tenant-a\r\nConnection: close\r\n\r\n");
+    raw(
+        gateway.address,
+        b"GET http://tenant-b/x HTTP/1.1\r\nHost: tenant-a\r\nConnection: close\r\n\r\n",
+    );
     assert_eq!(upstream.last().all("host"), ["tenant-b"]);
     assert_eq!(upstream.last().line(), "GET /x HTTP/1.1");
 }
@@ -191,8 +255,20 @@ fn the_host_is_one_and_valid() {
 fn connect_and_trace_are_refused() {
     let upstream = Upstream::echo();
     let gateway = plain(&upstream.url());
-    assert!(raw(gateway.address, b"CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\nConnection: close\r\n\r\n").starts_with("HTTP/1.1 405"));
-    assert!(raw(gateway.address, b"TRACE / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").starts_with("HTTP/1.1 405"));
+    assert!(
+        raw(
+            gateway.address,
+            b"CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\nConnection: close\r\n\r\n"
+        )
+        .starts_with("HTTP/1.1 405")
+    );
+    assert!(
+        raw(
+            gateway.address,
+            b"TRACE / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+        )
+        .starts_with("HTTP/1.1 405")
+    );
     assert!(upstream.seen().is_empty());
 }
 
@@ -203,7 +279,13 @@ fn a_loop_ends() {
     drop(listener);
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("gateway.yaml");
-    std::fs::write(&file, format!("listen: 127.0.0.1:{port}\nadmin: 127.0.0.1:0\nupstream: http://127.0.0.1:{port}\n")).unwrap();
+    std::fs::write(
+        &file,
+        format!(
+            "listen: 127.0.0.1:{port}\nadmin: 127.0.0.1:0\nupstream: http://127.0.0.1:{port}\n"
+        ),
+    )
+    .unwrap();
     let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_sluice"));
     command.args(["run", "-c"]).arg(&file);
     let gateway = Gateway::spawn(command, dir);
@@ -215,15 +297,23 @@ fn a_head_request_keeps_the_upstreams_length() {
     let upstream = Upstream::scripted("HTTP/1.1 200 OK\r\nContent-Length: 12345\r\n\r\n");
     let gateway = plain(&upstream.url());
     let answer = send(gateway.address, "HEAD", "/", &[], b"");
-    assert_eq!((answer.status, answer.field("content-length")), (200, Some("12345")));
+    assert_eq!(
+        (answer.status, answer.field("content-length")),
+        (200, Some("12345"))
+    );
 }
 
 // http-correctness 2.2: broken answers.
 #[test]
 fn a_broken_answer_never_looks_whole() {
-    let with_both = Upstream::scripted("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n2\r\nok\r\n0\r\n\r\n");
+    let with_both = Upstream::scripted(
+        "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n2\r\nok\r\n0\r\n\r\n",
+    );
     let answer = plain(&with_both.url()).get("/");
-    assert!(answer.status == 502 || (answer.status == 200 && answer.text() == "ok"), "{answer:?}");
+    assert!(
+        answer.status == 502 || (answer.status == 200 && answer.text() == "ok"),
+        "{answer:?}"
+    );
 
     let cut = upstream_doing(|mut stream| {
         read_head(&mut stream);
@@ -232,34 +322,53 @@ fn a_broken_answer_never_looks_whole() {
     let gateway = plain(&format!("http://{cut}"));
     let mut client = Client::connect(gateway.address);
     client.write(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
-    assert!(client.read("GET").is_none(), "ten bytes were promised and five came");
+    assert!(
+        client.read("GET").is_none(),
+        "ten bytes were promised and five came"
+    );
 
     let chunked = upstream_doing(|mut stream| {
         read_head(&mut stream);
-        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n");
+        let _ = stream
+            .write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n");
     });
     let gateway = plain(&format!("http://{chunked}"));
     let answer = raw(gateway.address, b"GET / HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(!answer.ends_with("0\r\n\r\n"), "{answer}");
 
-    let differing = Upstream::scripted("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nok");
+    let differing =
+        Upstream::scripted("HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nok");
     assert_eq!(plain(&differing.url()).get("/").status, 502);
 
     let nonsense = Upstream::scripted("nonsense\r\n\r\n");
     assert_eq!(plain(&nonsense.url()).get("/").status, 502);
 
-    let switching = Upstream::scripted("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n");
+    let switching = Upstream::scripted(
+        "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n",
+    );
     assert_eq!(plain(&switching.url()).get("/").status, 502);
 }
 
 #[test]
 fn failures_of_the_upstream_have_their_statuses() {
-    let refused = { TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap() };
+    let refused = {
+        TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+    };
     let gateway = plain(&format!("http://{refused}"));
     let answer = gateway.get("/");
     assert_eq!(answer.status, 502);
-    assert_eq!(answer.field("content-type"), Some("application/problem+json"));
-    assert!(!answer.text().contains("os error") && !answer.text().contains(&refused.to_string()), "{}", answer.text());
+    assert_eq!(
+        answer.field("content-type"),
+        Some("application/problem+json")
+    );
+    assert!(
+        !answer.text().contains("os error") && !answer.text().contains(&refused.to_string()),
+        "{}",
+        answer.text()
+    );
 
     let closing = upstream_doing(|mut stream| drop(read_head(&mut stream)));
     assert_eq!(plain(&format!("http://{closing}")).get("/").status, 502);
@@ -273,13 +382,18 @@ fn failures_of_the_upstream_have_their_statuses() {
     ));
     let begun = Instant::now();
     assert_eq!(gateway.get("/").status, 504);
-    assert!(begun.elapsed() >= Duration::from_millis(200) && begun.elapsed() < Duration::from_secs(2));
+    assert!(
+        begun.elapsed() >= Duration::from_millis(200) && begun.elapsed() < Duration::from_secs(2)
+    );
 }
 
 #[test]
 fn nothing_matches_is_404() {
     let upstream = Upstream::echo();
-    let gateway = Gateway::start(&format!("upstreams:\n  api: {}\nroutes:\n  - match: /v1/**\n    to: api\n", upstream.url()));
+    let gateway = Gateway::start(&format!(
+        "upstreams:\n  api: {}\nroutes:\n  - match: /v1/**\n    to: api\n",
+        upstream.url()
+    ));
     assert_eq!(gateway.get("/v2").status, 404);
     assert_eq!(gateway.get("/v1/x").status, 200);
 }
@@ -290,11 +404,17 @@ fn connections_are_kept_on_both_sides() {
     let gateway = Gateway::start(&format!("workers: 1\nupstream: {}\n", upstream.url()));
     let mut client = Client::connect(gateway.address);
     for i in 0..5 {
-        assert_eq!(client.send("POST", &format!("/{i}"), &[], b"body").status, 200);
+        assert_eq!(
+            client.send("POST", &format!("/{i}"), &[], b"body").status,
+            200
+        );
     }
     let metrics = gateway.metrics();
     assert_eq!(metrics.sum("sluice_connections_total", &[]), 1.0);
-    assert_eq!(metrics.sum("sluice_upstream_requests_total", &["code=\"200\""]), 5.0);
+    assert_eq!(
+        metrics.sum("sluice_upstream_requests_total", &["code=\"200\""]),
+        5.0
+    );
 }
 
 // An idle connection that the upstream closed is noticed, and the request sent again only because nothing was sent.
@@ -321,25 +441,37 @@ fn bodies_stream_in_both_directions() {
         let mut piece = [0; 64];
         let n = stream.read(&mut piece).unwrap();
         told.send(piece[..n].to_vec()).unwrap();
-        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n");
+        let _ = stream
+            .write_all(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nfirst\r\n");
         let n = stream.read(&mut piece).unwrap();
         told.send(piece[..n].to_vec()).unwrap();
         let _ = stream.write_all(b"6\r\nsecond\r\n0\r\n\r\n");
     });
     let gateway = plain(&format!("http://{upstream}"));
     let mut stream = TcpStream::connect(gateway.address).unwrap();
-    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
-    stream.write_all(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n").unwrap();
-    let piece = pieces.recv_timeout(Duration::from_secs(10)).expect("the first piece arrives before the second is sent");
+    stream
+        .set_read_timeout(Some(Duration::from_secs(10)))
+        .unwrap();
+    stream
+        .write_all(b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\none\r\n")
+        .unwrap();
+    let piece = pieces
+        .recv_timeout(Duration::from_secs(10))
+        .expect("the first piece arrives before the second is sent");
     assert!(String::from_utf8_lossy(&piece).contains("one"));
     let mut answer = String::new();
     let mut buffer = [0; 1024];
     while !answer.contains("first") {
-        let n = stream.read(&mut buffer).expect("the first piece of the answer comes before its end");
+        let n = stream
+            .read(&mut buffer)
+            .expect("the first piece of the answer comes before its end");
         answer.push_str(&String::from_utf8_lossy(&buffer[..n]));
     }
     stream.write_all(b"3\r\ntwo\r\n0\r\n\r\n").unwrap();
-    assert!(String::from_utf8_lossy(&pieces.recv_timeout(Duration::from_secs(10)).unwrap()).contains("two"));
+    assert!(
+        String::from_utf8_lossy(&pieces.recv_timeout(Duration::from_secs(10)).unwrap())
+            .contains("two")
+    );
 }
 
 #[test]
@@ -349,14 +481,24 @@ fn a_client_that_leaves_frees_the_upstream() {
         read_head(&mut stream);
         told.send("asked").unwrap();
         let end = stream.read(&mut [0]);
-        told.send(if end.is_ok_and(|n| n == 0) { "closed" } else { "reset" }).unwrap();
+        told.send(if end.is_ok_and(|n| n == 0) {
+            "closed"
+        } else {
+            "reset"
+        })
+        .unwrap();
     });
     let gateway = plain(&format!("http://{upstream}"));
     let mut client = TcpStream::connect(gateway.address).unwrap();
-    client.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").unwrap();
+    client
+        .write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+        .unwrap();
     assert_eq!(closed.recv_timeout(Duration::from_secs(10)), Ok("asked"));
     drop(client);
-    assert!(closed.recv_timeout(Duration::from_secs(4)).is_ok(), "the upstream's connection ends within four seconds");
+    assert!(
+        closed.recv_timeout(Duration::from_secs(4)).is_ok(),
+        "the upstream's connection ends within four seconds"
+    );
 }
 
 #[test]
@@ -364,12 +506,32 @@ fn half_a_head_is_bounded_in_size() {
     let upstream = Upstream::echo();
     let gateway = plain(&upstream.url());
     let many: String = (0..101).map(|i| format!("X-{i}: 1\r\n")).collect();
-    assert!(raw(gateway.address, format!("GET / HTTP/1.1\r\nHost: a\r\n{many}\r\n").as_bytes()).starts_with("HTTP/1.1 431"));
+    assert!(
+        raw(
+            gateway.address,
+            format!("GET / HTTP/1.1\r\nHost: a\r\n{many}\r\n").as_bytes()
+        )
+        .starts_with("HTTP/1.1 431")
+    );
     let long = "a".repeat(40 * 1024);
-    assert!(raw(gateway.address, format!("GET / HTTP/1.1\r\nHost: a\r\nX: {long}\r\n\r\n").as_bytes()).starts_with("HTTP/1.1 431"));
+    assert!(
+        raw(
+            gateway.address,
+            format!("GET / HTTP/1.1\r\nHost: a\r\nX: {long}\r\n\r\n").as_bytes()
+        )
+        .starts_with("HTTP/1.1 431")
+    );
     let target = "a".repeat(9 * 1024);
-    assert!(raw(gateway.address, format!("GET /{target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").as_bytes()).starts_with("HTTP/1.1 414"));
-    eventually("the gateway still answers", Duration::from_secs(5), || (get(gateway.address, "/").status == 200).then_some(()));
+    assert!(
+        raw(
+            gateway.address,
+            format!("GET /{target} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").as_bytes()
+        )
+        .starts_with("HTTP/1.1 414")
+    );
+    eventually("the gateway still answers", Duration::from_secs(5), || {
+        (get(gateway.address, "/").status == 200).then_some(())
+    });
 }
 
 #[test]
@@ -382,9 +544,17 @@ fn two_servers_take_turns_and_a_dead_one_is_passed_over() {
     ));
     (0..10).for_each(|_| assert_eq!(gateway.get("/").status, 200));
     assert_eq!((one.seen().len(), two.seen().len()), (5, 5));
-    assert_eq!(one.last().field("host"), Some(one.address.to_string().as_str()));
+    assert_eq!(
+        one.last().field("host"),
+        Some(one.address.to_string().as_str())
+    );
 
-    let dead = { TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap() };
+    let dead = {
+        TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap()
+    };
     let gateway = Gateway::start(&format!(
         "workers: 1\nupstreams:\n  both:\n    servers: [\"http://{dead}\", \"{}\"]\nroutes:\n  - match: /**\n    to: both\n",
         two.url()

@@ -11,20 +11,44 @@ use crate::support::{Client, Gateway, RedisServer, Upstream, codes, eventually};
 #[test]
 fn counts_survive_every_reload() {
     let (redis, upstream) = (RedisServer::start(), Upstream::echo());
-    for store in ["store: memory".to_owned(), format!("store: {}", redis.url())] {
+    for store in [
+        "store: memory".to_owned(),
+        format!("store: {}", redis.url()),
+    ] {
         for algorithm in ALGORITHMS {
-            let limit = |allow: &str| format!("  z:\n    when: /z\n    per: ip\n    algorithm: {algorithm}\n    allow: {allow}\n");
-            let other = |allow: &str| format!("  other:\n    when: /other\n    per: ip\n    allow: {allow}\n");
+            let limit = |allow: &str| {
+                format!(
+                    "  z:\n    when: /z\n    per: ip\n    algorithm: {algorithm}\n    allow: {allow}\n"
+                )
+            };
+            let other = |allow: &str| {
+                format!("  other:\n    when: /other\n    per: ip\n    allow: {allow}\n")
+            };
             let head = format!("{store}\nupstream: {}\n", upstream.url());
-            let base = format!("{head}limits:\n{}{}", limit("5 per 300 seconds"), other("5 per minute"));
+            let base = format!(
+                "{head}limits:\n{}{}",
+                limit("5 per 300 seconds"),
+                other("5 per minute")
+            );
             redis.command(&["FLUSHALL"]);
             let gateway = Gateway::start(&base);
-            assert_eq!(codes(6, gateway.address, "/z", &[]), [200, 200, 200, 200, 200, 429]);
+            assert_eq!(
+                codes(6, gateway.address, "/z", &[]),
+                [200, 200, 200, 200, 200, 429]
+            );
 
             for changed in [
                 base.clone(),
-                format!("{head}limits:\n{}{}", other("5 per minute"), limit("5 per 300 seconds")),
-                format!("{head}limits:\n{}{}", limit("5 per 300 seconds"), other("7 per minute")),
+                format!(
+                    "{head}limits:\n{}{}",
+                    other("5 per minute"),
+                    limit("5 per 300 seconds")
+                ),
+                format!(
+                    "{head}limits:\n{}{}",
+                    limit("5 per 300 seconds"),
+                    other("7 per minute")
+                ),
                 format!("# a comment\n{base}"),
             ] {
                 gateway.reload(&changed, "ok");
@@ -32,9 +56,19 @@ fn counts_survive_every_reload() {
                 assert_eq!(answer.status, 429, "{algorithm} {store}:\n{changed}");
                 assert!(answer.field("ratelimit").unwrap().contains("r=0;"));
             }
-            gateway.reload(&format!("{head}limits:\n{}", limit("8 per 300 seconds")), "ok");
-            assert_eq!(codes(4, gateway.address, "/z", &[]), [200, 200, 200, 429], "raised by three: {algorithm} {store}");
-            gateway.reload(&format!("{head}limits:\n{}", limit("2 per 300 seconds")), "ok");
+            gateway.reload(
+                &format!("{head}limits:\n{}", limit("8 per 300 seconds")),
+                "ok",
+            );
+            assert_eq!(
+                codes(4, gateway.address, "/z", &[]),
+                [200, 200, 200, 429],
+                "raised by three: {algorithm} {store}"
+            );
+            gateway.reload(
+                &format!("{head}limits:\n{}", limit("2 per 300 seconds")),
+                "ok",
+            );
             assert_eq!(gateway.get("/z").status, 429, "{algorithm} {store}");
         }
     }
@@ -43,7 +77,10 @@ fn counts_survive_every_reload() {
 #[test]
 fn fifty_reloads_in_a_row_reset_nothing() {
     let upstream = Upstream::echo();
-    let yaml = format!("upstream: {}\nlimits:\n  z:\n    per: ip\n    allow: 5 per 300 seconds\n", upstream.url());
+    let yaml = format!(
+        "upstream: {}\nlimits:\n  z:\n    per: ip\n    allow: 5 per 300 seconds\n",
+        upstream.url()
+    );
     let gateway = Gateway::start(&yaml);
     codes(6, gateway.address, "/", &[]);
     for _ in 0..50 {
@@ -51,16 +88,30 @@ fn fifty_reloads_in_a_row_reset_nothing() {
     }
     assert_eq!(gateway.get("/").status, 429);
     let metrics = gateway.metrics();
-    assert_eq!(metrics.value("sluice_config_reloads_total{result=\"ok\"}"), 50.0);
-    assert_eq!(metrics.sum("sluice_requests_total", &["code=\"200\""]), 5.0, "counters do not start over");
+    assert_eq!(
+        metrics.value("sluice_config_reloads_total{result=\"ok\"}"),
+        50.0
+    );
+    assert_eq!(
+        metrics.sum("sluice_requests_total", &["code=\"200\""]),
+        5.0,
+        "counters do not start over"
+    );
 }
 
 // R47: no request fails during the swap.
 #[test]
 fn no_request_fails_during_the_swap() {
     let upstream = Upstream::echo();
-    let routes: String = (0..300).map(|i| format!("  - match: /r{i}/**\n    to: api\n")).collect();
-    let version = |extra: &str| format!("access_log: off\nupstreams:\n  api: {}\nroutes:\n{routes}{extra}", upstream.url());
+    let routes: String = (0..300)
+        .map(|i| format!("  - match: /r{i}/**\n    to: api\n"))
+        .collect();
+    let version = |extra: &str| {
+        format!(
+            "access_log: off\nupstreams:\n  api: {}\nroutes:\n{routes}{extra}",
+            upstream.url()
+        )
+    };
     let (one, two) = (version(""), version("  - match: /extra\n    to: api\n"));
     let gateway = Gateway::start(&one);
 
@@ -75,7 +126,12 @@ fn no_request_fails_during_the_swap() {
                     if served % 50 == 49 && i % 2 == 0 {
                         client = Client::connect(address);
                     }
-                    assert_eq!(client.send("GET", &format!("/r{}/x", served % 300), &[], b"").status, 200);
+                    assert_eq!(
+                        client
+                            .send("GET", &format!("/r{}/x", served % 300), &[], b"")
+                            .status,
+                        200
+                    );
                     served += 1;
                 }
                 served
@@ -86,20 +142,34 @@ fn no_request_fails_during_the_swap() {
         gateway.reload(if turn % 2 == 0 { &two } else { &one }, "ok");
     }
     stop.store(true, Ordering::Relaxed);
-    let served: usize = clients.into_iter().map(|client| client.join().expect("no request failed")).sum();
+    let served: usize = clients
+        .into_iter()
+        .map(|client| client.join().expect("no request failed"))
+        .sum();
     assert!(served > 100, "{served} requests were served meanwhile");
 }
 
 #[test]
 fn a_bad_file_keeps_the_old_policy_and_says_so() {
     let upstream = Upstream::echo();
-    let good = format!("upstream: {}\nlimits:\n  z:\n    per: ip\n    allow: 2 per hour\n", upstream.url());
+    let good = format!(
+        "upstream: {}\nlimits:\n  z:\n    per: ip\n    allow: 2 per hour\n",
+        upstream.url()
+    );
     let gateway = Gateway::start(&good);
     codes(1, gateway.address, "/", &[]);
-    for bad in ["limits: [", "upstrem: http://127.0.0.1:1\n", &good.replace("2 per hour", "0 per hour")] {
+    for bad in [
+        "limits: [",
+        "upstrem: http://127.0.0.1:1\n",
+        &good.replace("2 per hour", "0 per hour"),
+    ] {
         gateway.reload(bad, "invalid");
     }
-    assert!(gateway.log().contains("the policy in force stays"), "{}", gateway.log());
+    assert!(
+        gateway.log().contains("the policy in force stays"),
+        "{}",
+        gateway.log()
+    );
     gateway.reload(&format!("workers: 7\n{good}"), "restart_required");
     assert_eq!(codes(2, gateway.address, "/", &[]), [200, 429]);
 }
@@ -128,9 +198,17 @@ fn a_changed_file_is_noticed_without_a_signal_and_through_links() {
         std::fs::rename(&swap, &link).unwrap();
         let reloads = (turn + 1) as f64;
         eventually("the swap is noticed", Duration::from_secs(20), || {
-            (gateway.metrics().value("sluice_config_reloads_total{result=\"ok\"}") >= reloads).then_some(())
+            (gateway
+                .metrics()
+                .value("sluice_config_reloads_total{result=\"ok\"}")
+                >= reloads)
+                .then_some(())
         });
         let statuses = codes(5, gateway.address, "/", &[&format!("X-Key: {turn}")]);
-        assert_eq!(statuses.iter().filter(|status| **status == 200).count(), amount, "{version}");
+        assert_eq!(
+            statuses.iter().filter(|status| **status == 200).count(),
+            amount,
+            "{version}"
+        );
     }
 }

@@ -6,7 +6,11 @@ use crate::admission::ALGORITHMS;
 use crate::support::{Client, Gateway, RedisServer, Upstream, code, codes, eventually};
 
 fn limited(redis: &RedisServer, upstream: &Upstream, limit: &str) -> Gateway {
-    Gateway::start(&format!("access_log: off\nstore: {}\nupstream: {}\nlimits:\n  n:\n{limit}", redis.url(), upstream.url()))
+    Gateway::start(&format!(
+        "access_log: off\nstore: {}\nupstream: {}\nlimits:\n  n:\n{limit}",
+        redis.url(),
+        upstream.url()
+    ))
 }
 
 // R20: an emptied script cache costs no request and no count.
@@ -15,17 +19,29 @@ fn an_emptied_script_cache_costs_nothing() {
     let (redis, upstream) = (RedisServer::start(), Upstream::echo());
     for algorithm in ALGORITHMS {
         redis.command(&["FLUSHALL"]);
-        let gateway = limited(&redis, &upstream, &format!("    per: ip\n    algorithm: {algorithm}\n    allow: 5 per 10 minutes\n"));
+        let gateway = limited(
+            &redis,
+            &upstream,
+            &format!("    per: ip\n    algorithm: {algorithm}\n    allow: 5 per 10 minutes\n"),
+        );
         assert_eq!(codes(2, gateway.address, "/n", &[]), [200, 200]);
         redis.command(&["SCRIPT", "FLUSH"]);
-        assert_eq!(codes(4, gateway.address, "/n", &[]), [200, 200, 200, 429], "{algorithm}");
+        assert_eq!(
+            codes(4, gateway.address, "/n", &[]),
+            [200, 200, 200, 429],
+            "{algorithm}"
+        );
     }
 }
 
 #[test]
 fn a_script_cache_emptied_in_a_loop_costs_nothing() {
     let (redis, upstream) = (RedisServer::start(), Upstream::echo());
-    let gateway = limited(&redis, &upstream, "    per: ip\n    if_down: deny\n    allow: 100000 per hour\n");
+    let gateway = limited(
+        &redis,
+        &upstream,
+        "    per: ip\n    if_down: deny\n    allow: 100000 per hour\n",
+    );
     let mut client = Client::connect(gateway.address);
     for i in 0..500 {
         if i % 5 == 0 {
@@ -34,8 +50,14 @@ fn a_script_cache_emptied_in_a_loop_costs_nothing() {
         assert_eq!(client.send("GET", "/", &[], b"").status, 200, "request {i}");
     }
     let metrics = gateway.metrics();
-    assert!(metrics.value("sluice_store_errors_total{kind=\"noscript\"}") <= 101.0, "at most one for each flush");
-    assert_eq!(metrics.sum("sluice_decision_source_total", &["source=\"store\""]), 500.0);
+    assert!(
+        metrics.value("sluice_store_errors_total{kind=\"noscript\"}") <= 101.0,
+        "at most one for each flush"
+    );
+    assert_eq!(
+        metrics.sum("sluice_decision_source_total", &["source=\"store\""]),
+        500.0
+    );
 }
 
 // R24: every key expires, and a flood of rejections does not grow the log.
@@ -44,17 +66,37 @@ fn every_key_expires_and_rejections_add_nothing() {
     let (redis, upstream) = (RedisServer::start(), Upstream::echo());
     for algorithm in ALGORITHMS {
         redis.command(&["FLUSHALL"]);
-        let gateway = limited(&redis, &upstream, &format!("    per: header X-Api-Key\n    algorithm: {algorithm}\n    allow: 5 per 5 seconds\n"));
+        let gateway = limited(
+            &redis,
+            &upstream,
+            &format!(
+                "    per: header X-Api-Key\n    algorithm: {algorithm}\n    allow: 5 per 5 seconds\n"
+            ),
+        );
         let mut client = Client::connect(gateway.address);
-        (0..500).for_each(|i| assert_eq!(client.send("GET", "/t", &[&format!("X-Api-Key: {i}")], b"").status, 200));
+        (0..500).for_each(|i| {
+            assert_eq!(
+                client
+                    .send("GET", "/t", &[&format!("X-Api-Key: {i}")], b"")
+                    .status,
+                200
+            );
+        });
         let keys = redis.keys();
         assert!(keys.len() >= 500, "{algorithm}: {}", keys.len());
         for key in keys.iter().filter(|key| key.contains(":n:")) {
             let left: i64 = redis.command(&["PTTL", key])[0].parse().unwrap();
-            assert!((0..=20_000).contains(&left) || left == -2, "{algorithm} {key} lives {left} ms more");
+            assert!(
+                (0..=20_000).contains(&left) || left == -2,
+                "{algorithm} {key} lives {left} ms more"
+            );
         }
         for key in &keys {
-            assert_ne!(redis.command(&["PTTL", key])[0], "-1", "{key} never expires");
+            assert_ne!(
+                redis.command(&["PTTL", key])[0],
+                "-1",
+                "{key} never expires"
+            );
         }
     }
 }
@@ -62,11 +104,20 @@ fn every_key_expires_and_rejections_add_nothing() {
 #[test]
 fn a_hammered_log_stays_its_size() {
     let (redis, upstream) = (RedisServer::start(), Upstream::echo());
-    let gateway = limited(&redis, &upstream, "    per: header X-Api-Key\n    algorithm: sliding_log\n    allow: 5 per hour\n");
+    let gateway = limited(
+        &redis,
+        &upstream,
+        "    per: header X-Api-Key\n    algorithm: sliding_log\n    allow: 5 per hour\n",
+    );
     let mut client = Client::connect(gateway.address);
-    let mut hammer = |n: usize| (0..n).for_each(|_| drop(client.send("GET", "/t", &["X-Api-Key: a"], b"")));
+    let mut hammer =
+        |n: usize| (0..n).for_each(|_| drop(client.send("GET", "/t", &["X-Api-Key: a"], b"")));
     hammer(100);
-    let key = redis.keys().into_iter().find(|key| key.contains(":n:")).unwrap();
+    let key = redis
+        .keys()
+        .into_iter()
+        .find(|key| key.contains(":n:"))
+        .unwrap();
     let size = redis.command(&["MEMORY", "USAGE", &key]);
     hammer(2000);
     assert_eq!(redis.command(&["MEMORY", "USAGE", &key]), size);
@@ -75,7 +126,17 @@ fn a_hammered_log_stays_its_size() {
     redis.command(&["PERSIST", &key]);
     redis.command(&["ZREMRANGEBYRANK", &key, "0", "-1"]);
     hammer(1);
-    assert_ne!(redis.command(&["PTTL", &redis.keys().into_iter().find(|key| key.contains(":n:")).unwrap()])[0], "-1");
+    assert_ne!(
+        redis.command(&[
+            "PTTL",
+            &redis
+                .keys()
+                .into_iter()
+                .find(|key| key.contains(":n:"))
+                .unwrap()
+        ])[0],
+        "-1"
+    );
 }
 
 // R55, and the bound of the memory store: unique keys do not grow it without end, and free no exhausted key.
@@ -87,18 +148,33 @@ fn unique_keys_do_not_grow_the_memory_without_end() {
             "access_log: off\nworkers: 1\nstore:\n  memory: {{max_keys: 1000}}\nupstream: {}\nlimits:\n  m:\n    per: header X-Api-Key\n    algorithm: {algorithm}\n    allow: 5 per 10 minutes\n",
             upstream.url()
         ));
-        assert_eq!(codes(6, gateway.address, "/", &["X-Api-Key: victim"]), [200, 200, 200, 200, 200, 429]);
+        assert_eq!(
+            codes(6, gateway.address, "/", &["X-Api-Key: victim"]),
+            [200, 200, 200, 200, 200, 429]
+        );
         let mut client = Client::connect(gateway.address);
         (0..3000).for_each(|i| drop(client.send("GET", "/", &[&format!("X-Api-Key: {i}")], b"")));
-        assert_eq!(code(gateway.address, "/", &["X-Api-Key: victim"]), 429, "{algorithm}: the exhausted key is not freed early");
+        assert_eq!(
+            code(gateway.address, "/", &["X-Api-Key: victim"]),
+            429,
+            "{algorithm}: the exhausted key is not freed early"
+        );
         let metrics = gateway.metrics();
-        assert!(metrics.value("sluice_keys") <= 1010.0, "{} keys", metrics.value("sluice_keys"));
+        assert!(
+            metrics.value("sluice_keys") <= 1010.0,
+            "{} keys",
+            metrics.value("sluice_keys")
+        );
         assert_eq!(metrics.value("sluice_keys_max"), 1000.0);
     }
 }
 
 fn outage(redis: &RedisServer, upstream: &Upstream) -> Gateway {
-    let limit = |name: &str, if_down: &str| format!("  {name}:\n    when: /{name}\n    per: ip\n    if_down: {if_down}\n    allow: 5 per hour\n");
+    let limit = |name: &str, if_down: &str| {
+        format!(
+            "  {name}:\n    when: /{name}\n    per: ip\n    if_down: {if_down}\n    allow: 5 per hour\n"
+        )
+    };
     Gateway::start(&format!(
         "access_log: off\nworkers: 1\nstore:\n  redis: {}\n  deadline: 50ms\nupstream: {}\nlimits:\n{}{}{}",
         redis.url(),
@@ -121,13 +197,30 @@ fn a_dead_redis_does_what_each_limit_says_and_comes_back() {
     let closed = gateway.get("/closed");
     assert!(closed.field("retry-after").is_some());
     assert!(closed.text().contains("temporary-reduced-capacity"));
-    assert_eq!(codes(2, gateway.address, "/local", &[]), [429, 429], "the switch is not a free burst");
+    assert_eq!(
+        codes(2, gateway.address, "/local", &[]),
+        [429, 429],
+        "the switch is not a free burst"
+    );
     let metrics = gateway.metrics();
     assert_eq!(metrics.value("sluice_store_up"), 0.0);
-    assert_eq!(metrics.value("sluice_decision_source_total{limit=\"open\",source=\"open\"}"), 20.0);
-    assert_eq!(metrics.value("sluice_decision_source_total{limit=\"closed\",source=\"closed\"}"), 4.0);
-    assert_eq!(metrics.value("sluice_decision_source_total{limit=\"local\",source=\"local\"}"), 2.0);
-    assert_eq!(get_ready(&gateway), 200, "readiness does not depend on Redis");
+    assert_eq!(
+        metrics.value("sluice_decision_source_total{limit=\"open\",source=\"open\"}"),
+        20.0
+    );
+    assert_eq!(
+        metrics.value("sluice_decision_source_total{limit=\"closed\",source=\"closed\"}"),
+        4.0
+    );
+    assert_eq!(
+        metrics.value("sluice_decision_source_total{limit=\"local\",source=\"local\"}"),
+        2.0
+    );
+    assert_eq!(
+        get_ready(&gateway),
+        200,
+        "readiness does not depend on Redis"
+    );
 
     redis.restart();
     eventually("limits apply again", Duration::from_secs(8), || {
@@ -135,7 +228,11 @@ fn a_dead_redis_does_what_each_limit_says_and_comes_back() {
         (gateway.metrics().value("sluice_store_up") == 1.0).then_some(())
     });
     let statuses = codes(7, gateway.address, "/open", &[]);
-    assert_eq!(statuses.iter().filter(|status| **status == 200).count(), 5, "{statuses:?}");
+    assert_eq!(
+        statuses.iter().filter(|status| **status == 200).count(),
+        5,
+        "{statuses:?}"
+    );
 }
 
 fn get_ready(gateway: &Gateway) -> u16 {
@@ -153,14 +250,24 @@ fn a_hanging_redis_adds_at_most_its_deadline() {
     for _ in 0..60 {
         let begun = Instant::now();
         assert_eq!(client.send("GET", "/open", &[], b"").status, 200);
-        assert!(begun.elapsed() < Duration::from_millis(200), "four times the deadline");
+        assert!(
+            begun.elapsed() < Duration::from_millis(200),
+            "four times the deadline"
+        );
         slow += usize::from(begun.elapsed() > Duration::from_millis(25));
     }
-    assert!(slow <= 12, "the breaker opened: {slow} of 60 requests waited");
+    assert!(
+        slow <= 12,
+        "the breaker opened: {slow} of 60 requests waited"
+    );
     assert_eq!(gateway.metrics().value("sluice_store_breaker_open"), 1.0);
     redis.signal("CONT");
-    eventually("limits apply again", Duration::from_secs(8), || (gateway.metrics().value("sluice_store_breaker_open") == 0.0).then_some(()));
-    eventually("and reject", Duration::from_secs(8), || (client.send("GET", "/open", &[], b"").status == 429).then_some(()));
+    eventually("limits apply again", Duration::from_secs(8), || {
+        (gateway.metrics().value("sluice_store_breaker_open") == 0.0).then_some(())
+    });
+    eventually("and reject", Duration::from_secs(8), || {
+        (client.send("GET", "/open", &[], b"").status == 429).then_some(())
+    });
 }
 
 #[test]
@@ -168,11 +275,20 @@ fn it_starts_without_redis_and_connects_later() {
     let (mut redis, upstream) = (RedisServer::start(), Upstream::echo());
     redis.kill();
     let gateway = outage(&redis, &upstream);
-    assert_eq!(codes(6, gateway.address, "/local", &[]), [200, 200, 200, 200, 200, 429]);
+    assert_eq!(
+        codes(6, gateway.address, "/local", &[]),
+        [200, 200, 200, 200, 200, 429]
+    );
     redis.restart();
-    eventually("the store is up", Duration::from_secs(8), || (gateway.metrics().value("sluice_store_up") == 1.0).then_some(()));
+    eventually("the store is up", Duration::from_secs(8), || {
+        (gateway.metrics().value("sluice_store_up") == 1.0).then_some(())
+    });
     assert_eq!(code(gateway.address, "/open", &[]), 200);
-    assert!(redis.keys().iter().any(|key| key.contains(":open:")), "{:?}", redis.keys());
+    assert!(
+        redis.keys().iter().any(|key| key.contains(":open:")),
+        "{:?}",
+        redis.keys()
+    );
 }
 
 #[test]
@@ -184,15 +300,29 @@ fn the_key_says_what_it_is() {
         upstream.url()
     ));
     gateway.get("/");
-    assert!(redis.keys().contains(&"sluice:1:{ip=127.0.0.1}:per-ip:sw60s:".to_owned()), "{:?}", redis.keys());
+    assert!(
+        redis
+            .keys()
+            .contains(&"sluice:1:{ip=127.0.0.1}:per-ip:sw60s:".to_owned()),
+        "{:?}",
+        redis.keys()
+    );
 }
 
 #[test]
 fn a_foreign_value_fails_its_request_alone() {
     let (redis, upstream) = (RedisServer::start(), Upstream::echo());
-    let gateway = limited(&redis, &upstream, "    per: header X-Key\n    if_down: deny\n    allow: 5 per hour\n");
+    let gateway = limited(
+        &redis,
+        &upstream,
+        "    per: header X-Key\n    if_down: deny\n    allow: 5 per hour\n",
+    );
     assert_eq!(code(gateway.address, "/", &["X-Key: a"]), 200);
-    let key = redis.keys().into_iter().find(|key| key.contains(":n:")).unwrap();
+    let key = redis
+        .keys()
+        .into_iter()
+        .find(|key| key.contains(":n:"))
+        .unwrap();
     redis.command(&["SET", &key, "something else"]);
     assert_eq!(code(gateway.address, "/", &["X-Key: a"]), 503);
     assert_eq!(code(gateway.address, "/", &["X-Key: b"]), 200);

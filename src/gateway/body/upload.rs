@@ -143,6 +143,10 @@ impl Body for Upload {
         let Some(incoming) = &mut this.incoming else {
             return Poll::Ready(None);
         };
+        if this.leftover == Leftover::Withheld {
+            // hyper says `100 Continue` now, and the client will send.
+            this.leftover = Leftover::Large;
+        }
         loop {
             let Poll::Ready(frame) = Pin::new(&mut *incoming).poll_frame(cx) else {
                 this.progress.waiting.set(true);

@@ -11,10 +11,14 @@ const LONGEST_WINDOW: Micros = Micros::new(1 << 50);
 /// That `amount` is at least 1 and at most `most`.
 pub(super) fn amount(amount: u64, most: u64) -> Result<(), InvalidMeter> {
     if amount == 0 {
-        return Err(InvalidMeter("an amount of 0 would never let anything pass: it is at least 1".to_owned()));
+        return Err(InvalidMeter(
+            "an amount of 0 would never let anything pass: it is at least 1".to_owned(),
+        ));
     }
     if amount > most {
-        let text = format!("an amount of {amount} is too large to be counted exactly: at most {most} fits");
+        let text = format!(
+            "an amount of {amount} is too large to be counted exactly: at most {most} fits"
+        );
         return Err(InvalidMeter(text));
     }
     Ok(())
@@ -23,11 +27,18 @@ pub(super) fn amount(amount: u64, most: u64) -> Result<(), InvalidMeter> {
 /// That `window` is at least `least` and not too long.
 pub(super) fn window(window: Micros, least: Micros) -> Result<(), InvalidMeter> {
     if window < least {
-        let text = format!("a window of {} is too short: it is at least {}", words(window), words(least));
+        let text = format!(
+            "a window of {} is too short: it is at least {}",
+            words(window),
+            words(least)
+        );
         return Err(InvalidMeter(text));
     }
     if window > LONGEST_WINDOW {
-        let text = format!("a window of {} is too long to be counted exactly: at most 35 years fit", words(window));
+        let text = format!(
+            "a window of {} is too long to be counted exactly: at most 35 years fit",
+            words(window)
+        );
         return Err(InvalidMeter(text));
     }
     Ok(())
@@ -46,8 +57,14 @@ mod tests {
     fn says_which_number_is_wrong_and_what_fits() {
         let text = |result: Result<(), InvalidMeter>| result.unwrap_err().to_string();
         assert!(text(amount(0, 5)).contains("at least 1"));
-        assert!(text(amount(10_001, 10_000)).contains("10001 is too large to be counted exactly: at most 10000 fits"));
-        assert!(text(window(Micros::new(9_000), Micros::new(10_000))).contains("9ms is too short: it is at least 10ms"));
+        assert!(
+            text(amount(10_001, 10_000))
+                .contains("10001 is too large to be counted exactly: at most 10000 fits")
+        );
+        assert!(
+            text(window(Micros::new(9_000), Micros::new(10_000)))
+                .contains("9ms is too short: it is at least 10ms")
+        );
         assert!(text(window(Micros::new(1 << 51), Micros::new(1))).contains("at most 35 years"));
         assert_eq!(window(Micros::SECOND, Micros::new(1)), Ok(()));
     }

@@ -1,6 +1,6 @@
 -- Bucket; the twin of bucket.rs.
 -- Parameters: tick (us), unit, step, drain, brim, capacity. State: debt, the tick since which it drains.
-do
+M[4] = function()
   -- Debt at now and the tick since which it drains.
   local function view(m, state, now)
     local ticks = floor(now / N[m])
@@ -91,7 +91,7 @@ do
     return remaining, until_drained(m, debt, since, now)
   end
 
-  M[4] = {
+  return {
     params = 6, least = 2, most = 2,
     heal = heal, judge = judge, spend = spend, give_back = give_back, quota = quota,
   }

@@ -84,7 +84,9 @@ impl Bucket {
         bounds::amount(spec.amount, SUM)?;
         bounds::window(spec.window, Micros::new(1))?;
         if spec.burst == 0 {
-            return Err(InvalidMeter("a burst of 0 would never let anything pass: it is at least 1".to_owned()));
+            return Err(InvalidMeter(
+                "a burst of 0 would never let anything pass: it is at least 1".to_owned(),
+            ));
         }
         let tick = if spec.window.get() <= FINE { 1 } else { 1_000 };
         let unit = spec.window.get().div_ceil(tick);
@@ -97,11 +99,25 @@ impl Bucket {
         // More could not drain within the longest wait.
         let waiting = ratio(ratio(spec.max_wait.get(), tick), step).saturating_mul(drain);
         let capacity = if spec.queue.saturating_mul(unit) <= waiting {
-            brim.saturating_add(product("a queue", spec.queue, unit, SUM.saturating_sub(brim), spec)?)
+            brim.saturating_add(product(
+                "a queue",
+                spec.queue,
+                unit,
+                SUM.saturating_sub(brim),
+                spec,
+            )?)
         } else {
             brim.saturating_add(waiting)
         };
-        let bucket = Self { spec, tick, unit, step, drain, brim, capacity };
+        let bucket = Self {
+            spec,
+            tick,
+            unit,
+            step,
+            drain,
+            brim,
+            capacity,
+        };
         bucket.check_drain()?;
         Ok(bucket)
     }
@@ -119,8 +135,19 @@ impl Bucket {
         if self.capacity <= SUM && steps.saturating_mul(step) <= LONGEST_DRAIN {
             return Ok(());
         }
-        let BucketSpec { amount, window, burst, queue, .. } = self.spec;
-        let most = ratio(ratio(LONGEST_DRAIN, step).saturating_mul(self.drain).min(SUM), self.unit);
+        let BucketSpec {
+            amount,
+            window,
+            burst,
+            queue,
+            ..
+        } = self.spec;
+        let most = ratio(
+            ratio(LONGEST_DRAIN, step)
+                .saturating_mul(self.drain)
+                .min(SUM),
+            self.unit,
+        );
         Err(InvalidMeter(format!(
             "burst and queue together ({}) are too large for {amount} per {}: they would take over 71 years to drain; \
              at most {most} fit",
@@ -132,10 +159,14 @@ impl Bucket {
     /// Debt at `now` and the tick since which it drains.
     fn view(&self, state: &State, now: Timestamp) -> (u64, u64) {
         let ticks = ratio(now.as_micros(), self.tick);
-        let &[debt, since] = state.numbers() else { return (0, ticks) };
+        let &[debt, since] = state.numbers() else {
+            return (0, ticks);
+        };
         // Cut first and drained then, so that under a lowered burst the wait that was told is the wait that is.
         let steps = ratio(ticks.saturating_sub(since), self.step);
-        let debt = debt.min(self.capacity).saturating_sub(steps.saturating_mul(self.drain));
+        let debt = debt
+            .min(self.capacity)
+            .saturating_sub(steps.saturating_mul(self.drain));
         if debt == 0 {
             return (0, ticks);
         }
@@ -152,7 +183,9 @@ impl Bucket {
 impl Judge for Bucket {
     fn heal(&self, state: &mut State, now: Timestamp) -> bool {
         let ticks = ratio(now.as_micros(), self.tick);
-        let &[debt, since] = state.numbers() else { return false };
+        let &[debt, since] = state.numbers() else {
+            return false;
+        };
         if since <= ticks.saturating_add(self.unit) {
             return false;
         }
@@ -176,7 +209,9 @@ impl Judge for Bucket {
         if debt <= self.capacity {
             // A moment ahead counts as now, so that a clock which stepped back makes nobody wait above `max_wait`.
             let since = since.min(ratio(now.as_micros(), self.tick));
-            return Verdict::Delay { by: self.until_drained(debt.saturating_sub(self.brim), since, now) };
+            return Verdict::Delay {
+                by: self.until_drained(debt.saturating_sub(self.brim), since, now),
+            };
         }
         let over = debt.saturating_sub(self.capacity);
         Verdict::Reject(Retry::After(self.until_drained(over, since, now)))
@@ -217,11 +252,21 @@ impl Judge for Bucket {
         } else {
             self.until_drained(debt, since, now)
         };
-        Quota { remaining, reset_after }
+        Quota {
+            remaining,
+            reset_after,
+        }
     }
 
     fn params(&self) -> SmallVec<[u64; 6]> {
-        smallvec![self.tick, self.unit, self.step, self.drain, self.brim, self.capacity]
+        smallvec![
+            self.tick,
+            self.unit,
+            self.step,
+            self.drain,
+            self.brim,
+            self.capacity
+        ]
     }
 
     fn amount(&self) -> u64 {
@@ -234,8 +279,11 @@ impl Judge for Bucket {
 
     fn divided(&self, by: NonZeroU32) -> Meter {
         let by = u64::from(by.get());
-        let spec =
-            BucketSpec { amount: self.spec.amount.div_ceil(by), burst: self.spec.burst.div_ceil(by), ..self.spec };
+        let spec = BucketSpec {
+            amount: self.spec.amount.div_ceil(by),
+            burst: self.spec.burst.div_ceil(by),
+            ..self.spec
+        };
         // A share drains more slowly; a queue that would then last too long is left out.
         let share = Self::new(spec).or_else(|_| Self::new(BucketSpec { queue: 0, ..spec }));
         Meter::Bucket(share.unwrap_or(*self))
@@ -243,7 +291,13 @@ impl Judge for Bucket {
 }
 
 /// `count` times `each`, where that is at most `most`; `what` names the number for the person who wrote it.
-fn product(what: &str, count: u64, each: u64, most: u64, spec: BucketSpec) -> Result<u64, InvalidMeter> {
+fn product(
+    what: &str,
+    count: u64,
+    each: u64,
+    most: u64,
+    spec: BucketSpec,
+) -> Result<u64, InvalidMeter> {
     count.checked_mul(each).filter(|&product| product <= most).ok_or_else(|| {
         InvalidMeter(format!(
             "{what} of {count} is too large to be counted exactly in a window of {}: at most {} fits",
@@ -271,13 +325,32 @@ mod tests {
         let hour = Micros::new(FINE);
         let text = |spec| Bucket::new(spec).unwrap_err().to_string();
         let most = SUM / FINE;
-        let burst = BucketSpec { window: hour, burst: most + 1, amount: most, ..SPEC };
+        let burst = BucketSpec {
+            window: hour,
+            burst: most + 1,
+            amount: most,
+            ..SPEC
+        };
         assert_eq!(
             text(burst),
-            format!("a burst of {} is too large to be counted exactly in a window of 1h: at most {most} fits", most + 1)
+            format!(
+                "a burst of {} is too large to be counted exactly in a window of 1h: at most {most} fits",
+                most + 1
+            )
         );
-        assert!(Bucket::new(BucketSpec { burst: most, ..burst }).is_ok());
-        let slow = BucketSpec { amount: 1, window: Micros::new(31_536_000_000_000), burst: 1000, ..SPEC };
+        assert!(
+            Bucket::new(BucketSpec {
+                burst: most,
+                ..burst
+            })
+            .is_ok()
+        );
+        let slow = BucketSpec {
+            amount: 1,
+            window: Micros::new(31_536_000_000_000),
+            burst: 1000,
+            ..SPEC
+        };
         assert!(text(slow).contains("at most 71 fit"), "{}", text(slow));
         assert!(Bucket::new(BucketSpec { burst: 71, ..slow }).is_ok());
         assert!(text(BucketSpec { burst: 0, ..SPEC }).contains("at least 1"));
@@ -286,7 +359,12 @@ mod tests {
 
     #[test]
     fn nobody_waits_longer_than_max_wait() {
-        let meter = Bucket::new(BucketSpec { queue: 1000, burst: 1, ..SPEC }).unwrap();
+        let meter = Bucket::new(BucketSpec {
+            queue: 1000,
+            burst: 1,
+            ..SPEC
+        })
+        .unwrap();
         let mut state = (KIND.fresh)();
         let now = Timestamp::from_micros(1_000_000_000);
         meter.spend(&mut state, now, Cost::ONE, ChargeId::new(1));
@@ -303,7 +381,10 @@ mod tests {
     fn a_receipt_from_before_the_clock_was_healed_gives_nothing_back() {
         let meter = Bucket::new(SPEC).unwrap();
         let mut state = (KIND.fresh)();
-        let (then, now) = (Timestamp::from_micros(1_000_000_000), Timestamp::from_micros(900_000_000));
+        let (then, now) = (
+            Timestamp::from_micros(1_000_000_000),
+            Timestamp::from_micros(900_000_000),
+        );
         let mark = meter.spend(&mut state, then, Cost::new(5), ChargeId::new(1));
         assert!(meter.heal(&mut state, now));
         meter.give_back(&mut state, now, mark, ChargeId::new(1), Cost::new(5));
@@ -313,9 +394,16 @@ mod tests {
     #[test]
     fn a_share_is_rounded_up_and_keeps_its_queue() {
         let meter = Meter::Bucket(Bucket::new(BucketSpec { queue: 7, ..SPEC }).unwrap());
-        let Meter::Bucket(share) = meter.divided(NonZeroU32::new(3).unwrap()) else { unreachable!() };
-        assert_eq!((share.spec.amount, share.spec.burst, share.spec.queue), (34, 7, 7));
-        let Meter::Bucket(share) = meter.divided(NonZeroU32::MAX) else { unreachable!() };
+        let Meter::Bucket(share) = meter.divided(NonZeroU32::new(3).unwrap()) else {
+            unreachable!()
+        };
+        assert_eq!(
+            (share.spec.amount, share.spec.burst, share.spec.queue),
+            (34, 7, 7)
+        );
+        let Meter::Bucket(share) = meter.divided(NonZeroU32::MAX) else {
+            unreachable!()
+        };
         assert_eq!((share.spec.amount, share.spec.burst), (1, 1));
     }
 }

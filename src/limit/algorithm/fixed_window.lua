@@ -1,6 +1,6 @@
 -- Fixed window; the twin of fixed_window.rs.
 -- Parameters: amount, window (us). State: start, used.
-do
+M[1] = function()
   -- Start and use of the window that holds now; a new one where none does.
   local function open(m, state, now)
     local start, used = state[1], state[2]
@@ -65,7 +65,7 @@ do
     return max(0, N[m] - used), start + N[m + 1] - now
   end
 
-  M[1] = {
+  return {
     params = 2, least = 2, most = 2,
     heal = heal, judge = judge, spend = spend, give_back = give_back, quota = quota,
   }

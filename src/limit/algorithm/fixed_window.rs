@@ -50,7 +50,9 @@ impl FixedWindow {
 
 impl Judge for FixedWindow {
     fn heal(&self, state: &mut State, now: Timestamp) -> bool {
-        let &[start, used] = state.numbers() else { return false };
+        let &[start, used] = state.numbers() else {
+            return false;
+        };
         if start <= now.after(self.window).as_micros() {
             return false;
         }
@@ -103,7 +105,10 @@ impl Judge for FixedWindow {
         } else {
             start.after(self.window).since(now)
         };
-        Quota { remaining: self.amount.saturating_sub(used), reset_after }
+        Quota {
+            remaining: self.amount.saturating_sub(used),
+            reset_after,
+        }
     }
 
     fn params(&self) -> SmallVec<[u64; 6]> {
@@ -119,6 +124,9 @@ impl Judge for FixedWindow {
     }
 
     fn divided(&self, by: NonZeroU32) -> Meter {
-        Meter::FixedWindow(Self { amount: self.amount.div_ceil(u64::from(by.get())), ..*self })
+        Meter::FixedWindow(Self {
+            amount: self.amount.div_ceil(u64::from(by.get())),
+            ..*self
+        })
     }
 }

@@ -8,7 +8,7 @@
 --   added   cost by member, all at `now`        lump    sum of added
 --   removed members that leave                  gone    how many
 --   trim    entries up to this time leave       clear   all leave
-do
+M[2] = function()
   local TOTAL = 'total'
 
   -- Bounds of a range by time: scores are never below 0, the total always is.
@@ -204,7 +204,7 @@ do
     call('PEXPIRE', key, ttl)
   end
 
-  M[2] = {
+  return {
     params = 2, load = load, write = write,
     heal = heal, judge = judge, spend = spend, give_back = give_back, quota = quota,
   }

@@ -49,13 +49,20 @@ impl SlidingLog {
 
 /// Sum of what `entries` cost.
 fn total(entries: &[Entry]) -> u64 {
-    entries.iter().fold(0, |sum, entry| sum.saturating_add(entry.cost))
+    entries
+        .iter()
+        .fold(0, |sum, entry| sum.saturating_add(entry.cost))
 }
 
 impl Judge for SlidingLog {
     fn heal(&self, state: &mut State, now: Timestamp) -> bool {
-        let left = state.entries().len().saturating_sub(self.live(state, now).len());
-        let State::Log(entries) = state else { return false };
+        let left = state
+            .entries()
+            .len()
+            .saturating_sub(self.live(state, now).len());
+        let State::Log(entries) = state else {
+            return false;
+        };
         entries.drain(..left);
         let limit = now.after(self.window);
         let near = entries.partition_point(|entry| entry.at <= limit);
@@ -101,13 +108,22 @@ impl Judge for SlidingLog {
             && cost.get() > 0
         {
             let place = entries.partition_point(|entry| entry.at <= now);
-            entries.insert(place, Entry { at: now, id, cost: cost.get() });
+            entries.insert(
+                place,
+                Entry {
+                    at: now,
+                    id,
+                    cost: cost.get(),
+                },
+            );
         }
         now.as_micros()
     }
 
     fn give_back(&self, state: &mut State, now: Timestamp, _mark: u64, id: ChargeId, cost: Cost) {
-        let same = |entry: &Entry| entry.id == id && entry.cost == cost.get() && entry.at.after(self.window) > now;
+        let same = |entry: &Entry| {
+            entry.id == id && entry.cost == cost.get() && entry.at.after(self.window) > now
+        };
         if let State::Log(entries) = state
             && let Some(place) = entries.iter().position(same)
         {
@@ -119,7 +135,9 @@ impl Judge for SlidingLog {
         let live = self.live(state, now);
         Quota {
             remaining: self.amount.saturating_sub(total(live)),
-            reset_after: live.last().map_or(Micros::ZERO, |newest| newest.at.after(self.window).since(now)),
+            reset_after: live.last().map_or(Micros::ZERO, |newest| {
+                newest.at.after(self.window).since(now)
+            }),
         }
     }
 
@@ -136,6 +154,9 @@ impl Judge for SlidingLog {
     }
 
     fn divided(&self, by: NonZeroU32) -> Meter {
-        Meter::SlidingLog(Self { amount: self.amount.div_ceil(u64::from(by.get())), ..*self })
+        Meter::SlidingLog(Self {
+            amount: self.amount.div_ceil(u64::from(by.get())),
+            ..*self
+        })
     }
 }

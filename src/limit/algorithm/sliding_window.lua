@@ -1,6 +1,6 @@
 -- Sliding window; the twin of sliding_window.rs.
 -- Parameters: amount, length of a sub-window (us). State: newest sub-window, then counts, newest first.
-do
+M[3] = function()
   local CUTS = 10
 
   -- The sub-window that counts as now, the newest charged one, how many counts still count, and their sum.
@@ -117,7 +117,7 @@ do
     return max(0, N[m] - used), (newest + CUTS + 1) * N[m + 1] - now
   end
 
-  M[3] = {
+  return {
     params = 2, least = 2, most = CUTS + 2,
     heal = heal, judge = judge, spend = spend, give_back = give_back, quota = quota,
   }

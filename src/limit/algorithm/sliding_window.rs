@@ -67,24 +67,36 @@ impl SlidingWindow {
     fn view<'s>(&self, state: &'s State, now: Timestamp) -> View<'s> {
         let index = self.index(now);
         let Some((&newest, counts)) = state.numbers().split_first() else {
-            return View { current: index, shift: 0, counts: &[] };
+            return View {
+                current: index,
+                shift: 0,
+                counts: &[],
+            };
         };
         let current = index.max(newest);
         let shift = current.saturating_sub(newest);
         let live = usize::try_from(CUTS.saturating_add(1).saturating_sub(shift)).unwrap_or(0);
-        View { current, shift, counts: counts.get(..live).unwrap_or(counts) }
+        View {
+            current,
+            shift,
+            counts: counts.get(..live).unwrap_or(counts),
+        }
     }
 }
 
 /// Sum of `counts`.
 fn total(counts: &[u64]) -> u64 {
-    counts.iter().fold(0, |sum, &count| sum.saturating_add(count))
+    counts
+        .iter()
+        .fold(0, |sum, &count| sum.saturating_add(count))
 }
 
 impl Judge for SlidingWindow {
     fn heal(&self, state: &mut State, now: Timestamp) -> bool {
         let index = self.index(now);
-        let State::Numbers(numbers) = state else { return false };
+        let State::Numbers(numbers) = state else {
+            return false;
+        };
         match numbers.first_mut() {
             Some(newest) if *newest > index.saturating_add(CUTS) => {
                 *newest = index;
@@ -111,7 +123,10 @@ impl Judge for SlidingWindow {
         // begins.
         let newest = view.current.saturating_sub(view.shift);
         let length = u64::try_from(view.counts.len()).unwrap_or(0);
-        let mut leaves = newest.saturating_add(CUTS).saturating_add(1).saturating_sub(length);
+        let mut leaves = newest
+            .saturating_add(CUTS)
+            .saturating_add(1)
+            .saturating_sub(length);
         for &count in view.counts.iter().rev() {
             leaves = leaves.saturating_add(1);
             left = left.saturating_sub(count);
@@ -144,8 +159,12 @@ impl Judge for SlidingWindow {
     fn give_back(&self, state: &mut State, now: Timestamp, mark: u64, _id: ChargeId, cost: Cost) {
         let view = self.view(state, now);
         let newest = view.current.saturating_sub(view.shift);
-        let place = newest.checked_sub(mark).and_then(|age| usize::try_from(age).ok());
-        let Some(place) = place.filter(|&place| place < view.counts.len()) else { return };
+        let place = newest
+            .checked_sub(mark)
+            .and_then(|age| usize::try_from(age).ok());
+        let Some(place) = place.filter(|&place| place < view.counts.len()) else {
+            return;
+        };
         let mut numbers: SmallVec<[u64; 4]> = smallvec![newest];
         numbers.extend_from_slice(view.counts);
         if let Some(count) = numbers.get_mut(place.saturating_add(1)) {
@@ -163,7 +182,10 @@ impl Judge for SlidingWindow {
             let newest = view.current.saturating_sub(view.shift);
             self.until(newest.saturating_add(CUTS).saturating_add(1), now)
         };
-        Quota { remaining: self.amount.saturating_sub(used), reset_after }
+        Quota {
+            remaining: self.amount.saturating_sub(used),
+            reset_after,
+        }
     }
 
     fn params(&self) -> SmallVec<[u64; 6]> {
@@ -179,7 +201,10 @@ impl Judge for SlidingWindow {
     }
 
     fn divided(&self, by: NonZeroU32) -> Meter {
-        Meter::SlidingWindow(Self { amount: self.amount.div_ceil(u64::from(by.get())), ..*self })
+        Meter::SlidingWindow(Self {
+            amount: self.amount.div_ceil(u64::from(by.get())),
+            ..*self
+        })
     }
 }
 
@@ -206,7 +231,8 @@ mod tests {
 
     #[test]
     fn windows_round_up_to_whole_milliseconds_a_tenth() {
-        let window = |micros| SlidingWindow::new(1, Micros::new(micros)).map(|meter| meter.window().get());
+        let window =
+            |micros| SlidingWindow::new(1, Micros::new(micros)).map(|meter| meter.window().get());
         assert_eq!(window(10_000), Ok(10_000));
         assert_eq!(window(10_001), Ok(20_000));
         assert_eq!(window(60_000_000), Ok(60_000_000));
@@ -218,9 +244,18 @@ mod tests {
         let meter = SlidingWindow::new(2, Micros::SECOND).unwrap();
         let mut state = (KIND.fresh)();
         let at = Timestamp::from_micros(1_099_999);
-        assert_eq!(meter.spend(&mut state, at, Cost::new(2), ChargeId::new(1)), 10);
+        assert_eq!(
+            meter.spend(&mut state, at, Cost::new(2), ChargeId::new(1)),
+            10
+        );
         let verdict = meter.judge(&state, at, Cost::ONE);
-        assert_eq!(verdict, Verdict::Reject(Retry::After(Micros::new(2_100_000 - 1_099_999))));
-        assert_eq!(meter.judge(&state, Timestamp::from_micros(2_100_000), Cost::new(2)), Verdict::Allow);
+        assert_eq!(
+            verdict,
+            Verdict::Reject(Retry::After(Micros::new(2_100_000 - 1_099_999)))
+        );
+        assert_eq!(
+            meter.judge(&state, Timestamp::from_micros(2_100_000), Cost::new(2)),
+            Verdict::Allow
+        );
     }
 }

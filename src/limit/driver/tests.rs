@@ -15,7 +15,10 @@ fn charge(amount: u64, cost: u32, stake: Stake) -> Charge {
 }
 
 fn decide_fresh(charges: &[Charge]) -> (Ruling, Vec<State>) {
-    let mut states: Vec<State> = charges.iter().map(|charge| (charge.meter.kind().fresh)()).collect();
+    let mut states: Vec<State> = charges
+        .iter()
+        .map(|charge| (charge.meter.kind().fresh)())
+        .collect();
     let mut borrowed: Vec<&mut State> = states.iter_mut().collect();
     let ruling = decide(&mut borrowed, charges, NOW);
     (ruling, states)
@@ -23,50 +26,104 @@ fn decide_fresh(charges: &[Charge]) -> (Ruling, Vec<State>) {
 
 #[test]
 fn one_rejection_spends_nothing() {
-    let (ruling, states) = decide_fresh(&[charge(5, 2, Stake::Binding), charge(1, 2, Stake::Binding)]);
+    let (ruling, states) =
+        decide_fresh(&[charge(5, 2, Stake::Binding), charge(1, 2, Stake::Binding)]);
     assert_eq!(ruling.retry(), Some(Retry::Never));
     assert!(!ruling.spent() && states.iter().all(State::is_fresh));
-    assert_eq!(ruling.decisions.iter().map(|decision| decision.quota.remaining).collect::<Vec<_>>(), [5, 1]);
+    assert_eq!(
+        ruling
+            .decisions
+            .iter()
+            .map(|decision| decision.quota.remaining)
+            .collect::<Vec<_>>(),
+        [5, 1]
+    );
 }
 
 #[test]
 fn a_watching_rejection_only_reports() {
-    let charges = [charge(5, 2, Stake::Binding), charge(1, 2, Stake::Watching), charge(4, 2, Stake::Watching)];
+    let charges = [
+        charge(5, 2, Stake::Binding),
+        charge(1, 2, Stake::Watching),
+        charge(4, 2, Stake::Watching),
+    ];
     let (ruling, states) = decide_fresh(&charges);
     assert_eq!((ruling.retry(), ruling.spent()), (None, true));
-    assert_eq!(states.iter().map(State::is_fresh).collect::<Vec<_>>(), [false, true, false]);
+    assert_eq!(
+        states.iter().map(State::is_fresh).collect::<Vec<_>>(),
+        [false, true, false]
+    );
     assert_eq!(ruling.receipts(&charges).count(), 2);
 }
 
 #[test]
 fn a_watching_charge_spends_nothing_when_the_request_is_rejected() {
-    let (ruling, states) = decide_fresh(&[charge(1, 2, Stake::Binding), charge(5, 2, Stake::Watching)]);
+    let (ruling, states) =
+        decide_fresh(&[charge(1, 2, Stake::Binding), charge(5, 2, Stake::Watching)]);
     assert!(!ruling.spent() && states.iter().all(State::is_fresh));
 }
 
 #[test]
 fn the_greatest_retry_and_the_longest_delay_hold() {
-    let decision = |stake, verdict| Decision { stake, verdict, quota: Quota::default(), mark: None };
+    let decision = |stake, verdict| Decision {
+        stake,
+        verdict,
+        quota: Quota::default(),
+        mark: None,
+    };
     let after = |micros| Verdict::Reject(Retry::After(Micros::new(micros)));
-    let retry = |decisions: &[Decision]| Ruling { at: NOW, decisions: decisions.into() }.retry();
-    let (one, two) = (decision(Stake::Binding, after(1)), decision(Stake::Binding, after(2)));
+    let retry = |decisions: &[Decision]| {
+        Ruling {
+            at: NOW,
+            decisions: decisions.into(),
+        }
+        .retry()
+    };
+    let (one, two) = (
+        decision(Stake::Binding, after(1)),
+        decision(Stake::Binding, after(2)),
+    );
     let watching = decision(Stake::Watching, Verdict::Reject(Retry::Never));
     let unknown = decision(Stake::Binding, Verdict::Reject(Retry::Unknown));
     let never = decision(Stake::Binding, Verdict::Reject(Retry::Never));
-    assert_eq!(retry(&[one, two, watching]), Some(Retry::After(Micros::new(2))));
+    assert_eq!(
+        retry(&[one, two, watching]),
+        Some(Retry::After(Micros::new(2)))
+    );
     assert_eq!(retry(&[two, unknown, one]), Some(Retry::Unknown));
     assert_eq!(retry(&[never, unknown]), Some(Retry::Never));
     assert_eq!(retry(&[watching]), None);
-    let delay = |stake, micros| decision(stake, Verdict::Delay { by: Micros::new(micros) });
-    let decisions = [delay(Stake::Binding, 5), delay(Stake::Binding, 7), delay(Stake::Watching, 9)];
-    assert_eq!(Ruling { at: NOW, decisions: decisions.as_slice().into() }.delay(), Micros::new(7));
+    let delay = |stake, micros| {
+        decision(
+            stake,
+            Verdict::Delay {
+                by: Micros::new(micros),
+            },
+        )
+    };
+    let decisions = [
+        delay(Stake::Binding, 5),
+        delay(Stake::Binding, 7),
+        delay(Stake::Watching, 9),
+    ];
+    assert_eq!(
+        Ruling {
+            at: NOW,
+            decisions: decisions.as_slice().into()
+        }
+        .delay(),
+        Micros::new(7)
+    );
 }
 
 #[test]
 fn a_peek_is_allowed_and_leaves_no_receipt() {
     let charges = [charge(1, 0, Stake::Binding)];
     let (ruling, states) = decide_fresh(&charges);
-    assert_eq!((ruling.retry(), ruling.receipts(&charges).count()), (None, 0));
+    assert_eq!(
+        (ruling.retry(), ruling.receipts(&charges).count()),
+        (None, 0)
+    );
     assert!(states[0].is_fresh());
 }
 
@@ -77,6 +134,12 @@ fn spending_without_asking_shows_nothing_left_and_can_be_given_back() {
     let decision = spend(&mut state, &charge, NOW);
     assert_eq!(decision.quota.remaining, 0);
     let receipt = charge.receipt(decision.mark.unwrap());
-    assert_eq!(give_back(&mut state, &receipt, NOW), Quota { remaining: 3, reset_after: Micros::ZERO });
+    assert_eq!(
+        give_back(&mut state, &receipt, NOW),
+        Quota {
+            remaining: 3,
+            reset_after: Micros::ZERO
+        }
+    );
     assert!(state.is_fresh());
 }

@@ -144,4 +144,11 @@ fn a_port_in_use_is_noticed() {
     assert_eq!(workers.len(), 2);
     let BindError { address: taken, .. } = Bound::bind(&[address], two).unwrap_err();
     assert_eq!(taken, address);
+    drop(workers);
+    let port = address.port();
+    let both = [
+        format!("0.0.0.0:{port}").parse().unwrap(),
+        format!("[::]:{port}").parse().unwrap(),
+    ];
+    assert_eq!(Bound::bind(&both, two).unwrap().addresses(), both);
 }

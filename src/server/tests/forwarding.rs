@@ -161,7 +161,7 @@ fn silence_is_504() {
         })
         .await;
         let quick = with_timeouts(policy(to), |timeouts| {
-            timeouts.response = Duration::from_millis(50)
+            timeouts.response = Duration::from_millis(50);
         });
         let answer = House::open(quick).ask(LAST).await;
         assert!(
@@ -198,7 +198,7 @@ fn a_broken_answer_never_looks_complete() {
         })
         .await;
         let quick = with_timeouts(policy(to), |timeouts| {
-            timeouts.idle = Duration::from_millis(50)
+            timeouts.idle = Duration::from_millis(50);
         });
         let answer = House::open(quick).ask(GET).await;
         assert!(answer.ends_with("hello"), "{answer}");

@@ -143,7 +143,7 @@ fn an_upload_that_stops_is_408_and_one_that_breaks_aborts_the_upstream() {
         })
         .await;
         let quick = with_timeouts(policy(to), |timeouts| {
-            timeouts.idle = Duration::from_millis(100)
+            timeouts.idle = Duration::from_millis(100);
         });
         let house = House::open(quick);
         let answer = house

@@ -15,7 +15,10 @@ fn opens_after_five_failures_in_a_row() {
     for _ in 0..4 {
         guard.failed();
     }
-    assert!(!guard.is_open(), "a success between them starts the count again");
+    assert!(
+        !guard.is_open(),
+        "a success between them starts the count again"
+    );
     guard.failed();
     assert!(guard.is_open());
     guard.succeeded();

@@ -12,7 +12,10 @@ const MINUTE: u64 = 60_000_000;
 fn memory(max_keys: usize) -> (Memory, Arc<AtomicU64>) {
     let time = Arc::new(AtomicU64::new(START));
     let events = Events::new(&Registry::new());
-    (Memory::new(max_keys, Clock::Manual(Arc::clone(&time)), events), time)
+    (
+        Memory::new(max_keys, Clock::Manual(Arc::clone(&time)), events),
+        time,
+    )
 }
 
 fn window(amount: u64) -> Meter {
@@ -37,11 +40,19 @@ fn admitted(memory: &Memory, charges: &[Charge]) -> bool {
 #[test]
 fn all_or_nothing_over_shards() {
     let (memory, _) = memory(100);
-    let both = || [charge("a", "wide", window(10)), charge("b", "narrow", window(1))];
+    let both = || {
+        [
+            charge("a", "wide", window(10)),
+            charge("b", "narrow", window(1)),
+        ]
+    };
     assert!(admitted(&memory, &both()));
     let ruling = memory.admit(&both());
     assert!(ruling.retry().is_some());
-    assert_eq!(ruling.decisions[0].quota.remaining, 9, "a refusal spends nothing anywhere");
+    assert_eq!(
+        ruling.decisions[0].quota.remaining, 9,
+        "a refusal spends nothing anywhere"
+    );
     assert_eq!(ruling.decisions[0].mark, None);
 }
 
@@ -61,7 +72,8 @@ fn two_hundred_in_parallel_on_fifty() {
                 scope.spawn(move || {
                     for _ in 0..25 {
                         // The order of the charges differs, the order of the locks does not.
-                        let mut charges = vec![charge("a", "one", meter), charge("b", "two", meter)];
+                        let mut charges =
+                            vec![charge("a", "one", meter), charge("b", "two", meter)];
                         if thread % 2 == 0 {
                             charges.reverse();
                         }
@@ -84,9 +96,18 @@ fn full_store_shares_one_counter_a_limit() {
     }
     assert!(admitted(&memory, &[charge("d", "per-ip", window(2))]));
     assert!(admitted(&memory, &[charge("e", "per-ip", window(2))]));
-    assert!(!admitted(&memory, &[charge("f", "per-ip", window(2))]), "new keys share what one has");
-    assert!(admitted(&memory, &[charge("f", "other", window(2))]), "each limit has its own");
-    assert!(admitted(&memory, &[charge("a", "per-ip", window(2))]), "a held key keeps its counter");
+    assert!(
+        !admitted(&memory, &[charge("f", "per-ip", window(2))]),
+        "new keys share what one has"
+    );
+    assert!(
+        admitted(&memory, &[charge("f", "other", window(2))]),
+        "each limit has its own"
+    );
+    assert!(
+        admitted(&memory, &[charge("a", "per-ip", window(2))]),
+        "a held key keeps its counter"
+    );
     assert!(!admitted(&memory, &[charge("a", "per-ip", window(2))]));
     assert_eq!(memory.len(), 3);
 }
@@ -118,14 +139,24 @@ fn expired_keys_make_room() {
 #[test]
 fn a_key_that_leaves_the_overflow_takes_its_count_along() {
     let (memory, time) = memory(1);
-    assert!(admitted(&memory, &[charge("a", "short", Meter::FixedWindow(FixedWindow::new(1, Micros::SECOND).unwrap()))]));
+    assert!(admitted(
+        &memory,
+        &[charge(
+            "a",
+            "short",
+            Meter::FixedWindow(FixedWindow::new(1, Micros::SECOND).unwrap())
+        )]
+    ));
     for _ in 0..3 {
         assert!(admitted(&memory, &[charge("late", "per-ip", window(3))]));
     }
     time.fetch_add(3_000_000, Ordering::Relaxed);
     memory.sweep(SHARDS);
     assert!(memory.is_empty(), "the short key is gone");
-    assert!(!admitted(&memory, &[charge("late", "per-ip", window(3))]), "it spent three from the overflow");
+    assert!(
+        !admitted(&memory, &[charge("late", "per-ip", window(3))]),
+        "it spent three from the overflow"
+    );
 }
 
 #[test]
@@ -149,7 +180,10 @@ fn gives_back_to_where_it_was_spent() {
     assert!(receipt(charge("a", "per-ip", window(1))).is_none());
     assert!(receipt(charge("b", "per-ip", window(1))).is_none());
     memory.give_back(&[shared]);
-    assert!(receipt(charge("a", "per-ip", window(1))).is_none(), "the overflow's does not go to a key");
+    assert!(
+        receipt(charge("a", "per-ip", window(1))).is_none(),
+        "the overflow's does not go to a key"
+    );
     assert!(receipt(charge("c", "per-ip", window(1))).is_some());
     memory.give_back(&[own]);
     assert!(receipt(charge("a", "per-ip", window(1))).is_some());
@@ -181,7 +215,10 @@ fn a_queue_delays() {
         .map(|_| memory.admit(&[charge("a", "queue", meter)]))
         .map(|ruling| (ruling.delay().get(), ruling.retry().is_none()))
         .collect();
-    assert_eq!(delays, [(0, true), (100_000, true), (200_000, true), (0, false)]);
+    assert_eq!(
+        delays,
+        [(0, true), (100_000, true), (200_000, true), (0, false)]
+    );
 }
 
 #[test]

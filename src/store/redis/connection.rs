@@ -8,8 +8,8 @@ use std::time::Duration;
 use redis::aio::MultiplexedConnection;
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
 use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ErrorKind, IntoConnectionInfo, ProtocolVersion, PushInfo,
-    PushKind, RedisConnectionInfo, RedisError, Value,
+    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ErrorKind, IntoConnectionInfo,
+    ProtocolVersion, PushInfo, PushKind, RedisConnectionInfo, RedisError, Value,
 };
 use tokio::sync::watch;
 
@@ -103,7 +103,10 @@ impl Connector {
         let mut connection = Client::open(self.info()?)?
             .get_multiplexed_async_connection_with_config(&config)
             .await?;
-        let load = redis::cmd("SCRIPT").arg("LOAD").arg(script::text()).to_owned();
+        let load = redis::cmd("SCRIPT")
+            .arg("LOAD")
+            .arg(script::text())
+            .to_owned();
         match ask(&mut connection, &load).await {
             Ok(_) => {}
             // Not every user may load; EVAL does it as well.
@@ -119,7 +122,11 @@ impl Connector {
     }
 
     /// Offers this process's secret; the first gateway's holds. Each connection renews its life.
-    async fn agree(&self, connection: &mut MultiplexedConnection, keys: &Keys) -> Result<(), Fault> {
+    async fn agree(
+        &self,
+        connection: &mut MultiplexedConnection,
+        keys: &Keys,
+    ) -> Result<(), Fault> {
         let Some(own) = keys.offer() else {
             return Ok(());
         };
@@ -173,7 +180,11 @@ impl Link {
     /// Sends the call and waits for its reply: by hash, and with the text where the server has lost the script.
     ///
     /// `lost` hears of a lost script, which is no failure of the call.
-    pub(super) async fn call(&mut self, call: &Call, lost: impl FnOnce()) -> Result<Vec<u8>, Fault> {
+    pub(super) async fn call(
+        &mut self,
+        call: &Call,
+        lost: impl FnOnce(),
+    ) -> Result<Vec<u8>, Fault> {
         let reply = match ask(&mut self.connection, &command("EVALSHA", &self.hash, call)).await {
             Err(error) if error.code() == Some("NOSCRIPT") => {
                 lost();

@@ -54,6 +54,16 @@ local function any_others()
   return others
 end
 
+local kinds = {}
+local function algorithm(code)
+  local kind = kinds[code]
+  if not kind then
+    kind = M[code]()
+    kinds[code] = kind
+  end
+  return kind
+end
+
 local function read(kind, m, k)
   local value = values[k]
   if kind.load then
@@ -94,7 +104,7 @@ local places, verdicts, waits = {}, {}, {}
 local function decide(i, n)
   local foreign, refused = false, false
   for c = 1, n do
-    local kind = M[N[i + 1]]
+    local kind = algorithm(N[i + 1])
     local state = load(kind, i + 5, N[i])
     places[c] = i
     if state then
@@ -114,7 +124,7 @@ local function decide(i, n)
   out[size] = refused and REFUSED or SPENT
   for c = 1, n do
     local p = places[c]
-    local k, kind, cost = N[p], M[N[p + 1]], N[p + 3]
+    local k, kind, cost = N[p], algorithm(N[p + 1]), N[p + 3]
     local state, m = states[k], p + 5
     local booked, mark = 0, 0
     if not refused and verdicts[c] <= DELAY and cost > 0 then
@@ -131,7 +141,7 @@ local function decide(i, n)
 end
 
 local function give_back(i)
-  local k, kind, m = N[i], M[N[i + 1]], i + 2
+  local k, kind, m = N[i], algorithm(N[i + 1]), i + 2
   local state = load(kind, m, k)
   i = m + kind.params
   if state and kind.give_back(m, state, now, N[i + 2], N[i + 1], N[i]) then
@@ -141,7 +151,7 @@ local function give_back(i)
 end
 
 local function spend(i)
-  local k, kind, m = N[i], M[N[i + 1]], i + 2
+  local k, kind, m = N[i], algorithm(N[i + 1]), i + 2
   local state = load(kind, m, k)
   i = m + kind.params
   if state and N[i] > 0 then

@@ -17,6 +17,7 @@ local SUM = 2 ^ 52
 
 -- The numbers of the call. A meter is the place of its first parameter in them.
 local N = {}
--- The algorithms by code. Of a state in one string, `least` to `most` numbers are valid; others `load` and `write` it.
+-- What makes each algorithm, by code: a call makes those that it needs. Of a state in one string, `least` to `most`
+-- numbers are valid; others `load` and `write` it.
 local M = {}
 

@@ -138,8 +138,10 @@ impl Pump {
     async fn carry(&self, link: &mut Link, batch: Batch) -> Option<Fault> {
         let started = Instant::now();
         let lost = || {
-            self.events
-                .store_error("noscript", &"the server has lost the script; it is sent again");
+            self.events.store_error(
+                "noscript",
+                &"the server has lost the script; it is sent again",
+            );
         };
         let reply = self.wait(link.call(batch.call(), lost)).await;
         let took = started.elapsed();
@@ -185,12 +187,15 @@ impl Pump {
                     .store_error("timeout", &"no answer within the deadline");
             }
         }
-        Err(Fault::silent("no answer to a call: the connection is given up"))
+        Err(Fault::silent(
+            "no answer to a call: the connection is given up",
+        ))
     }
 
     /// A call that writes, as the calls of requests do, to a key of its own.
     fn trial(&self) -> Result<Call, Fault> {
-        let meter = FixedWindow::new(1 << 32, Micros::SECOND).map_err(|error| Fault::garbled(&error.to_string()))?;
+        let meter = FixedWindow::new(1 << 32, Micros::SECOND)
+            .map_err(|error| Fault::garbled(&error.to_string()))?;
         let mut call = Call::new();
         call.judge(&[Charge {
             key: Key::new(format!("{}:1:{{}}:trial:fw1s:", self.connector.prefix())),
@@ -209,7 +214,9 @@ impl Pump {
 
 /// The rulings of a reply, one for each request that was sent.
 fn decode(reply: &[u8], call: &Call) -> Result<Vec<Result<Ruling, ForeignValue>>, Fault> {
-    let (_at, rulings) = call.decode(reply).map_err(|error| Fault::garbled(&error.to_string()))?;
+    let (_at, rulings) = call
+        .decode(reply)
+        .map_err(|error| Fault::garbled(&error.to_string()))?;
     Ok(rulings)
 }
 

@@ -63,6 +63,9 @@ pub struct Call {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct ForeignValue;
 
+/// A ruling for each request of a call, in the order in which they were added.
+pub type Rulings = Vec<Result<Ruling, ForeignValue>>;
+
 /// A reply that is not one to this call.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub struct MalformedReply;
@@ -104,7 +107,8 @@ impl Call {
             self.push(charge.id.get());
             self.push_params(&charge.meter);
         }
-        self.requests.push(charges.iter().map(|charge| charge.stake).collect());
+        self.requests
+            .push(charges.iter().map(|charge| charge.stake).collect());
     }
 
     /// Gives a charge back, as far as it still counts.
@@ -153,7 +157,10 @@ impl Call {
     /// Whether a request with these charges still fits.
     #[must_use]
     pub fn has_room_for(&self, charges: &[Charge]) -> bool {
-        let new = charges.iter().filter(|charge| !self.places.contains_key(&charge.key)).count();
+        let new = charges
+            .iter()
+            .filter(|charge| !self.places.contains_key(&charge.key))
+            .count();
         self.requests.len() < MAX_REQUESTS && self.keys.len() + new <= MAX_KEYS
     }
 
@@ -163,12 +170,11 @@ impl Call {
         self.packed.is_empty()
     }
 
-    /// Reads the reply to this call: the instant of judgement on the store's clock and a ruling for each request, in the
-    /// order in which they were added.
+    /// Reads the reply to this call: the instant of judgement on the store's clock, and the rulings.
     ///
     /// # Errors
     /// [`MalformedReply`] when it is anything but that.
-    pub fn decode(&self, reply: &[u8]) -> Result<(Timestamp, Vec<Result<Ruling, ForeignValue>>), MalformedReply> {
+    pub fn decode(&self, reply: &[u8]) -> Result<(Timestamp, Rulings), MalformedReply> {
         let mut numbers = Numbers(reply);
         let at = Timestamp::from_micros(numbers.next()?);
         let mut rulings = Vec::with_capacity(self.requests.len());
@@ -176,13 +182,20 @@ impl Call {
             rulings.push(match numbers.next()? {
                 wire::FOREIGN => Err(ForeignValue),
                 wire::REFUSED | wire::SPENT => {
-                    let decisions = stakes.iter().map(|&stake| numbers.decision(stake)).collect::<Result<_, _>>()?;
+                    let decisions = stakes
+                        .iter()
+                        .map(|&stake| numbers.decision(stake))
+                        .collect::<Result<_, _>>()?;
                     Ok(Ruling { at, decisions })
                 }
                 _ => return Err(MalformedReply),
             });
         }
-        if numbers.0.is_empty() { Ok((at, rulings)) } else { Err(MalformedReply) }
+        if numbers.0.is_empty() {
+            Ok((at, rulings))
+        } else {
+            Err(MalformedReply)
+        }
     }
 
     fn push(&mut self, number: u64) {
@@ -231,7 +244,10 @@ impl Numbers<'_> {
             wire::NEVER => Verdict::Reject(Retry::Never),
             _ => return Err(MalformedReply),
         };
-        let quota = Quota { remaining: self.next()?, reset_after: Micros::new(self.next()?) };
+        let quota = Quota {
+            remaining: self.next()?,
+            reset_after: Micros::new(self.next()?),
+        };
         let booked = self.next()?;
         let mark = self.next()?;
         let mark = match booked {
@@ -239,7 +255,12 @@ impl Numbers<'_> {
             1 => Some(mark),
             _ => return Err(MalformedReply),
         };
-        Ok(Decision { stake, verdict, quota, mark })
+        Ok(Decision {
+            stake,
+            verdict,
+            quota,
+            mark,
+        })
     }
 }
 

@@ -52,7 +52,9 @@ fn charge(who: &str, amount: u64) -> Charge {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     Charge {
         key: Key::new(format!("sluice:1:{{{who}}}:test:sw1h:")),
-        meter: Meter::SlidingWindow(SlidingWindow::new(amount, Micros::new(3_600_000_000)).unwrap()),
+        meter: Meter::SlidingWindow(
+            SlidingWindow::new(amount, Micros::new(3_600_000_000)).unwrap(),
+        ),
         cost: Cost::ONE,
         id: ChargeId::new(NEXT.fetch_add(1, Ordering::Relaxed)),
         stake: Stake::Binding,
@@ -71,7 +73,10 @@ fn passes(ruling: Result<Ruling, StoreError>) -> bool {
 async fn within(span: Duration, store: &Store, what: &str) {
     let started = Instant::now();
     while let Err(error) = ask(store, "waiting", u64::from(u32::MAX)).await {
-        assert!(started.elapsed() < span, "{what}: still {error:?} after {span:?}");
+        assert!(
+            started.elapsed() < span,
+            "{what}: still {error:?} after {span:?}"
+        );
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
 }
@@ -86,7 +91,9 @@ async fn a_thousand_at_once_over_three_gateways_pass_exactly_ten() {
     let mut asked = Vec::new();
     for n in 0..1000 {
         let store = stores[n % 3].clone();
-        asked.push(tokio::spawn(async move { passes(ask(&store, "crowd", 10).await) }));
+        asked.push(tokio::spawn(async move {
+            passes(ask(&store, "crowd", 10).await)
+        }));
     }
     let mut passed = 0;
     for answer in asked {
@@ -94,7 +101,10 @@ async fn a_thousand_at_once_over_three_gateways_pass_exactly_ten() {
     }
     assert_eq!(passed, 10);
     for key in ["sluice:1:{crowd}:test:sw1h:", "sluice:1:secret"] {
-        assert!(matches!(server.command(None, &["TTL", key]).await, Value::Int(1..)), "{key} expires");
+        assert!(
+            matches!(server.command(None, &["TTL", key]).await, Value::Int(1..)),
+            "{key} expires"
+        );
     }
 }
 
@@ -105,7 +115,9 @@ async fn every_reply_reaches_its_own_request() {
     let mut asked = Vec::new();
     for n in 1..=600_u64 {
         let store = store.clone();
-        asked.push(tokio::spawn(async move { (n, ask(&store, &format!("client-{n}"), n).await) }));
+        asked.push(tokio::spawn(async move {
+            (n, ask(&store, &format!("client-{n}"), n).await)
+        }));
     }
     for answer in asked {
         let (n, ruling) = answer.await.unwrap();
@@ -122,7 +134,10 @@ async fn a_server_that_comes_late_is_found() {
     for _ in 0..100 {
         assert!(ask(&store, "a", 1).await.is_err());
     }
-    assert!(started.elapsed() < DEADLINE, "nobody waits for a server that is not there");
+    assert!(
+        started.elapsed() < DEADLINE,
+        "nobody waits for a server that is not there"
+    );
     server.up().await;
     within(RECOVERY, &store, "a server that comes late").await;
 }
@@ -137,7 +152,11 @@ async fn a_killed_server_is_found_again() {
         for _ in 0..200 {
             assert!(ask(&store, "a", 1).await.is_err());
         }
-        assert!(started.elapsed() < DEADLINE * 10, "took {:?}", started.elapsed());
+        assert!(
+            started.elapsed() < DEADLINE * 10,
+            "took {:?}",
+            started.elapsed()
+        );
         server.up().await;
         within(RECOVERY, &store, "a restarted server").await;
     }
@@ -157,7 +176,10 @@ async fn a_frozen_server_costs_a_deadline_and_then_nothing() {
         let took = started.elapsed();
         assert!(took < DEADLINE * 4, "took {took:?}");
         if frozen.elapsed() > DEADLINE * 10 {
-            assert!(took < DEADLINE, "the breaker keeps requests away, yet one took {took:?}");
+            assert!(
+                took < DEADLINE,
+                "the breaker keeps requests away, yet one took {took:?}"
+            );
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
@@ -218,7 +240,9 @@ async fn a_lost_script_is_sent_again() {
 async fn a_foreign_value_fails_its_request_alone() {
     let server = Server::start(&[]).await;
     let store = connected(&server, PATIENT).await;
-    server.command(None, &["LPUSH", "sluice:1:{foreign}:test:sw1h:", "x"]).await;
+    server
+        .command(None, &["LPUSH", "sluice:1:{foreign}:test:sw1h:", "x"])
+        .await;
     let (foreign, own) = tokio::join!(ask(&store, "foreign", 1), ask(&store, "own", 1));
     assert_eq!(foreign, Err(StoreError::Refused));
     assert!(passes(own));
@@ -237,12 +261,19 @@ async fn a_server_that_became_a_replica_is_left() {
 #[tokio::test]
 async fn a_wrong_password_is_tried_until_it_is_right() {
     let server = Server::start(&["--requirepass", "old"]).await;
-    let StoreSpec::Redis(redis) = spec(&server, DEADLINE) else { return };
-    let spec = StoreSpec::Redis(RedisSpec { password: Some(Secret::new("new")), ..redis });
+    let StoreSpec::Redis(redis) = spec(&server, DEADLINE) else {
+        return;
+    };
+    let spec = StoreSpec::Redis(RedisSpec {
+        password: Some(Secret::new("new")),
+        ..redis
+    });
     let store = open(&spec);
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert!(ask(&store, "a", 1).await.is_err());
-    server.command(Some("old"), &["CONFIG", "SET", "requirepass", "new"]).await;
+    server
+        .command(Some("old"), &["CONFIG", "SET", "requirepass", "new"])
+        .await;
     within(RECOVERY, &store, "the right password").await;
 }
 
@@ -250,7 +281,9 @@ async fn a_wrong_password_is_tried_until_it_is_right() {
 async fn a_full_server_still_limits() {
     let server = Server::start(&[]).await;
     let store = connected(&server, PATIENT).await;
-    server.command(None, &["CONFIG", "SET", "maxmemory", "1"]).await;
+    server
+        .command(None, &["CONFIG", "SET", "maxmemory", "1"])
+        .await;
     assert!(passes(ask(&store, "full", 1).await));
     assert!(!passes(ask(&store, "full", 1).await));
 }
@@ -263,7 +296,9 @@ async fn more_than_1024_waiting_charges_are_not_asked() {
     let mut asked = Vec::new();
     for _ in 0..1200 {
         let store = store.clone();
-        asked.push(tokio::spawn(async move { ask(&store, "crowd", 10_000).await }));
+        asked.push(tokio::spawn(
+            async move { ask(&store, "crowd", 10_000).await },
+        ));
     }
     tokio::task::yield_now().await;
     server.thaw();
@@ -288,13 +323,21 @@ async fn receipts_go_back_and_flush_waits_for_them() {
     store.give_back(Origin::Store, &receipts);
     store.flush(PATIENT).await;
     let other = connected(&server, PATIENT).await;
-    assert_eq!(ask(&other, "refund", 500).await.unwrap().decisions[0].quota.remaining, 499);
+    assert_eq!(
+        ask(&other, "refund", 500).await.unwrap().decisions[0]
+            .quota
+            .remaining,
+        499
+    );
 }
 
 #[tokio::test]
 async fn gateways_of_one_store_share_a_secret() {
     let server = Server::start(&[]).await;
-    let (one, other) = (connected(&server, PATIENT).await, connected(&server, PATIENT).await);
+    let (one, other) = (
+        connected(&server, PATIENT).await,
+        connected(&server, PATIENT).await,
+    );
     one.ready().await;
     other.ready().await;
     let secret = |store: &Store| store.shared().keys.offer();

@@ -5,15 +5,15 @@ mod gateway;
 mod redis;
 mod upstream;
 
-pub use client::{Client, Response, code, codes, get, parallel, raw, send};
-pub use gateway::{Gateway, Metrics, signal};
-pub use redis::RedisServer;
-pub use upstream::{Recorded, Upstream};
+pub(crate) use client::{Client, Response, code, codes, get, parallel, raw, send};
+pub(crate) use gateway::{Gateway, signal};
+pub(crate) use redis::RedisServer;
+pub(crate) use upstream::Upstream;
 
 use std::time::{Duration, Instant};
 
 /// Asks until `ask` answers, at most `within`; panics with `what` when it never does.
-pub fn eventually<T>(what: &str, within: Duration, mut ask: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn eventually<T>(what: &str, within: Duration, mut ask: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
     loop {
         if let Some(answer) = ask() {

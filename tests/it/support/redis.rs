@@ -9,27 +9,48 @@ use super::eventually;
 
 /// A real Redis with an empty database.
 #[derive(Debug)]
-pub struct RedisServer {
+pub(crate) struct RedisServer {
     child: Child,
     address: SocketAddr,
     dir: tempfile::TempDir,
 }
 
 impl RedisServer {
-    pub fn start() -> Self {
+    pub(crate) fn start() -> Self {
         // The port is free now and taken a moment later; should someone else be faster, the wait below says so.
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let address = TcpListener::bind("127.0.0.1:0")
+            .unwrap()
+            .local_addr()
+            .unwrap();
         let dir = tempfile::tempdir().unwrap();
         let child = Self::spawn(address, dir.path());
-        let server = Self { child, address, dir };
+        let server = Self {
+            child,
+            address,
+            dir,
+        };
         server.wait();
         server
     }
 
     fn spawn(address: SocketAddr, dir: &std::path::Path) -> Child {
         Command::new("redis-server")
-            .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--loglevel", "warning"])
-            .args(["--port", &address.port().to_string(), "--dir", dir.to_str().unwrap()])
+            .args([
+                "--bind",
+                "127.0.0.1",
+                "--save",
+                "",
+                "--appendonly",
+                "no",
+                "--loglevel",
+                "warning",
+            ])
+            .args([
+                "--port",
+                &address.port().to_string(),
+                "--dir",
+                dir.to_str().unwrap(),
+            ])
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .spawn()
@@ -46,26 +67,26 @@ impl RedisServer {
         });
     }
 
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("redis://{}", self.address)
     }
 
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
     }
 
-    pub fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         self.child = Self::spawn(self.address, self.dir.path());
         self.wait();
     }
 
-    pub fn signal(&self, signal: &str) {
+    pub(crate) fn signal(&self, signal: &str) {
         super::gateway::signal(self.child.id(), signal);
     }
 
     /// One command; its reply as lines of text: a bulk string is one line, an array one line for each element.
-    pub fn command(&self, words: &[&str]) -> Vec<String> {
+    pub(crate) fn command(&self, words: &[&str]) -> Vec<String> {
         let mut stream = TcpStream::connect(self.address).unwrap();
         let mut command = format!("*{}\r\n", words.len());
         for word in words {
@@ -78,7 +99,7 @@ impl RedisServer {
     }
 
     /// Every key of the database.
-    pub fn keys(&self) -> Vec<String> {
+    pub(crate) fn keys(&self) -> Vec<String> {
         self.command(&["KEYS", "*"])
     }
 }

@@ -7,7 +7,7 @@ use std::thread;
 
 /// One request as it arrived.
 #[derive(Clone, Debug)]
-pub struct Recorded {
+pub(crate) struct Recorded {
     /// Request line and fields, as sent.
     pub head: String,
     /// The body, without its framing.
@@ -15,12 +15,12 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    pub fn line(&self) -> &str {
+    pub(crate) fn line(&self) -> &str {
         self.head.lines().next().unwrap_or_default()
     }
 
     /// Every value of a field.
-    pub fn all(&self, name: &str) -> Vec<&str> {
+    pub(crate) fn all(&self, name: &str) -> Vec<&str> {
         self.head
             .lines()
             .skip(1)
@@ -30,7 +30,7 @@ impl Recorded {
             .collect()
     }
 
-    pub fn field(&self, name: &str) -> Option<&str> {
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
         self.all(name).first().copied()
     }
 }
@@ -39,29 +39,36 @@ type Answer = dyn Fn(&Recorded) -> Vec<u8> + Send + Sync;
 
 /// A listening server; its threads end with the test's process.
 #[derive(Clone)]
-pub struct Upstream {
+pub(crate) struct Upstream {
     pub address: SocketAddr,
     seen: Arc<Mutex<Vec<Recorded>>>,
 }
 
 impl Upstream {
     /// Answers 200 with the request line as body.
-    pub fn echo() -> Self {
+    pub(crate) fn echo() -> Self {
         Self::answering(|request| {
             let body = request.line();
-            format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}", body.len()).into_bytes()
+            format!(
+                "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}",
+                body.len()
+            )
+            .into_bytes()
         })
     }
 
     /// Answers with these bytes, whatever is asked; closes when they say so.
-    pub fn scripted(reply: &str) -> Self {
+    pub(crate) fn scripted(reply: &str) -> Self {
         let reply = reply.as_bytes().to_vec();
         Self::answering(move |_| reply.clone())
     }
 
-    pub fn answering(answer: impl Fn(&Recorded) -> Vec<u8> + Send + Sync + 'static) -> Self {
+    pub(crate) fn answering(answer: impl Fn(&Recorded) -> Vec<u8> + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let upstream = Self { address: listener.local_addr().unwrap(), seen: Arc::default() };
+        let upstream = Self {
+            address: listener.local_addr().unwrap(),
+            seen: Arc::default(),
+        };
         let (seen, answer) = (Arc::clone(&upstream.seen), Arc::new(answer) as Arc<Answer>);
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -72,16 +79,16 @@ impl Upstream {
         upstream
     }
 
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
     /// Everything that arrived so far.
-    pub fn seen(&self) -> Vec<Recorded> {
+    pub(crate) fn seen(&self) -> Vec<Recorded> {
         self.seen.lock().unwrap().clone()
     }
 
-    pub fn last(&self) -> Recorded {
+    pub(crate) fn last(&self) -> Recorded {
         self.seen().pop().expect("a request reached the upstream")
     }
 }
@@ -95,7 +102,9 @@ fn serve(stream: TcpStream, seen: &Mutex<Vec<Recorded>>, answer: &Answer) {
             seen.lock().unwrap().push(request.clone());
             answer(&request)
         };
-        let closes = String::from_utf8_lossy(&reply).to_ascii_lowercase().contains("connection: close");
+        let closes = String::from_utf8_lossy(&reply)
+            .to_ascii_lowercase()
+            .contains("connection: close");
         if writer.write_all(&reply).is_err() || closes {
             return;
         }
@@ -109,7 +118,10 @@ fn read_request(reader: &mut BufReader<TcpStream>) -> Option<Recorded> {
             return None;
         }
     }
-    let mut request = Recorded { head, body: Vec::new() };
+    let mut request = Recorded {
+        head,
+        body: Vec::new(),
+    };
     if request.field("transfer-encoding").is_some() {
         request.body = read_chunks(reader)?;
     } else if let Some(length) = request.field("content-length") {

@@ -19,7 +19,13 @@ pub(super) struct Room {
 
 pub(super) fn room(meter: Meter, admitted: &Admitted, now: u64) -> Room {
     let (amount, window) = (u128::from(meter.amount()), meter.window().get());
-    let since = |from: u64| admitted.iter().filter(|(at, _)| *at >= from).map(|(_, cost)| u128::from(*cost)).sum();
+    let since = |from: u64| {
+        admitted
+            .iter()
+            .filter(|(at, _)| *at >= from)
+            .map(|(_, cost)| u128::from(*cost))
+            .sum()
+    };
     match meter {
         Meter::FixedWindow(_) => {
             let mut start = None;
@@ -29,16 +35,32 @@ pub(super) fn room(meter: Meter, admitted: &Admitted, now: u64) -> Room {
                 }
             }
             let used = start.filter(|start| now < start + window).map_or(0, since);
-            Room { used, most: amount, unit: 1 }
+            Room {
+                used,
+                most: amount,
+                unit: 1,
+            }
         }
-        Meter::SlidingLog(_) => Room { used: since(now - window + 1), most: amount, unit: 1 },
+        Meter::SlidingLog(_) => Room {
+            used: since(now - window + 1),
+            most: amount,
+            unit: 1,
+        },
         Meter::SlidingWindow(_) => {
             let length = window / 10;
-            Room { used: since((now / length - 10) * length), most: amount, unit: 1 }
+            Room {
+                used: since((now / length - 10) * length),
+                most: amount,
+                unit: 1,
+            }
         }
         Meter::Bucket(bucket) => {
             let spec = bucket.spec();
-            let tick = if spec.window.get() <= 3_600_000_000 { 1 } else { 1_000 };
+            let tick = if spec.window.get() <= 3_600_000_000 {
+                1
+            } else {
+                1_000
+            };
             let unit = u128::from(window / tick);
             let waits = match spec.refill {
                 Refill::Continuous => u128::from(spec.max_wait.get() / tick) * amount,
@@ -58,7 +80,10 @@ pub(super) fn room(meter: Meter, admitted: &Admitted, now: u64) -> Room {
 fn drained_steadily(admitted: &Admitted, now: u64, tick: u64, unit: u128, amount: u128) -> u128 {
     let mut most = 0;
     for (first, &(start, _)) in admitted.iter().enumerate() {
-        let spent: u128 = admitted[first..].iter().map(|(_, cost)| u128::from(*cost) * unit).sum();
+        let spent: u128 = admitted[first..]
+            .iter()
+            .map(|(_, cost)| u128::from(*cost) * unit)
+            .sum();
         let drained = u128::from(now / tick - start / tick) * amount;
         most = most.max(spent.saturating_sub(drained));
     }
@@ -86,11 +111,11 @@ fn drained_in_steps(admitted: &Admitted, now: u64, tick: u64, unit: u128, amount
     debt
 }
 
-pub(super) fn fits(_meter: Meter, room: Room, cost: u32) -> bool {
+pub(super) fn fits(room: Room, cost: u32) -> bool {
     room.used + u128::from(cost) * room.unit <= room.most
 }
 
-pub(super) fn remaining(_meter: Meter, room: Room) -> u64 {
+pub(super) fn remaining(room: Room) -> u64 {
     u64::try_from(room.most.saturating_sub(room.used) / room.unit).unwrap()
 }
 
@@ -107,9 +132,15 @@ pub(super) fn within_bound(meter: Meter, admitted: &Admitted) -> Result<(), Test
                 Meter::SlidingLog(_) | Meter::SlidingWindow(_) => amount * (span / window + 1),
                 Meter::Bucket(bucket) => {
                     let spec = bucket.spec();
-                    let tick = if spec.window.get() <= 3_600_000_000 { 1 } else { 1_000 };
+                    let tick = if spec.window.get() <= 3_600_000_000 {
+                        1
+                    } else {
+                        1_000
+                    };
                     let more = match spec.refill {
-                        Refill::Continuous => u128::from(amount) * u128::from(span + tick) / u128::from(window),
+                        Refill::Continuous => {
+                            u128::from(amount) * u128::from(span + tick) / u128::from(window)
+                        }
                         Refill::Interval => u128::from(amount) * u128::from(span / window + 1),
                     };
                     spec.burst + spec.queue + u64::try_from(more).unwrap()

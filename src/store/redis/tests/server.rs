@@ -18,11 +18,19 @@ impl Server {
     /// A place for a server, without one.
     pub(crate) fn absent(arguments: &[&str]) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let name = format!("sluice-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let name = format!(
+            "sluice-{}-{}",
+            std::process::id(),
+            NEXT.fetch_add(1, Ordering::Relaxed)
+        );
         let dir = std::env::temp_dir().join(name);
         std::fs::create_dir_all(&dir).unwrap();
         let arguments = arguments.iter().map(|&word| word.to_owned()).collect();
-        Self { dir, arguments, child: None }
+        Self {
+            dir,
+            arguments,
+            child: None,
+        }
     }
 
     /// A server that answers.
@@ -39,7 +47,15 @@ impl Server {
     /// Starts it, and waits until it listens.
     pub(crate) async fn up(&mut self) {
         let child = Command::new("redis-server")
-            .args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"])
+            .args([
+                "--port",
+                "0",
+                "--save",
+                "",
+                "--appendonly",
+                "no",
+                "--unixsocket",
+            ])
             .arg(self.socket())
             .arg("--dir")
             .arg(&self.dir)
@@ -77,18 +93,36 @@ impl Server {
 
     fn signal(&self, signal: &str) {
         let pid = self.child.as_ref().unwrap().id().to_string();
-        assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
+        assert!(
+            Command::new("kill")
+                .args([signal, &pid])
+                .status()
+                .unwrap()
+                .success()
+        );
     }
 
     /// Runs a command on a connection of its own.
     pub(crate) async fn command(&self, password: Option<&str>, words: &[&str]) -> Value {
         let url = format!("unix://{}", self.socket().display());
-        let mut connection = Client::open(url).unwrap().get_multiplexed_async_connection().await.unwrap();
+        let mut connection = Client::open(url)
+            .unwrap()
+            .get_multiplexed_async_connection()
+            .await
+            .unwrap();
         if let Some(password) = password {
-            redis::cmd("AUTH").arg(password).exec_async(&mut connection).await.unwrap();
+            redis::cmd("AUTH")
+                .arg(password)
+                .exec_async(&mut connection)
+                .await
+                .unwrap();
         }
         let (name, arguments) = words.split_first().unwrap();
-        redis::cmd(name).arg(arguments).query_async(&mut connection).await.unwrap()
+        redis::cmd(name)
+            .arg(arguments)
+            .query_async(&mut connection)
+            .await
+            .unwrap()
     }
 }
 
