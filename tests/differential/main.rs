@@ -9,7 +9,6 @@
     reason = "what stands beside the tests fails like them"
 )]
 
-mod cost;
 mod golden;
 mod mistakes;
 mod server;

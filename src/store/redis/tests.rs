@@ -183,7 +183,13 @@ async fn a_frozen_server_costs_a_deadline_and_then_nothing() {
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    let says = |line: &str| assert!(registry.encode().contains(line), "{line}: {}", registry.encode());
+    let says = |line: &str| {
+        assert!(
+            registry.encode().contains(line),
+            "{line}: {}",
+            registry.encode()
+        );
+    };
     says("sluice_store_breaker_open 1");
     says("sluice_store_fallback 1");
     says("sluice_store_up 0");
@@ -232,7 +238,10 @@ async fn a_lost_script_is_sent_again() {
         server.command(None, &["SCRIPT", "FLUSH"]).await;
     }
     let page = registry.encode();
-    assert!(page.contains("sluice_store_errors_total{kind=\"noscript\"} 49"), "{page}");
+    assert!(
+        page.contains("sluice_store_errors_total{kind=\"noscript\"} 49"),
+        "{page}"
+    );
     assert!(page.contains("sluice_store_up 1"), "{page}");
 }
 
@@ -347,12 +356,33 @@ async fn gateways_of_one_store_share_a_secret() {
 
 #[tokio::test]
 async fn speaks_tcp_with_a_user_and_a_database() {
-    let port = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port();
+    let port = std::net::TcpListener::bind(("127.0.0.1", 0))
+        .unwrap()
+        .local_addr()
+        .unwrap()
+        .port();
     let number = port.to_string();
-    let server = Server::start(&["--port", &number, "--bind", "127.0.0.1", "--user", "gate", "on", ">word", "~*", "+@all"]).await;
-    let StoreSpec::Redis(redis) = spec(&server, PATIENT) else { return };
+    let server = Server::start(&[
+        "--port",
+        &number,
+        "--bind",
+        "127.0.0.1",
+        "--user",
+        "gate",
+        "on",
+        ">word",
+        "~*",
+        "+@all",
+    ])
+    .await;
+    let StoreSpec::Redis(redis) = spec(&server, PATIENT) else {
+        return;
+    };
     let store = open(&StoreSpec::Redis(RedisSpec {
-        address: RedisAddress::Tcp { host: "127.0.0.1".to_owned(), port },
+        address: RedisAddress::Tcp {
+            host: "127.0.0.1".to_owned(),
+            port,
+        },
         username: Some("gate".to_owned()),
         password: Some(Secret::new("word")),
         database: 3,
@@ -360,6 +390,8 @@ async fn speaks_tcp_with_a_user_and_a_database() {
     }));
     assert!(passes(ask(&store, "tcp", 1).await));
     assert!(!passes(ask(&store, "tcp", 1).await));
-    let Value::BulkString(keyspace) = server.command(None, &["INFO", "keyspace"]).await else { return };
+    let Value::BulkString(keyspace) = server.command(None, &["INFO", "keyspace"]).await else {
+        return;
+    };
     assert!(String::from_utf8_lossy(&keyspace).contains("db3:"));
 }
