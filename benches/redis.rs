@@ -25,8 +25,8 @@ use sluice::store::redis::script::Call;
 use sluice::time::Micros;
 
 /// Decisions in one round.
-const DECISIONS: u64 = 40_000;
-const ROUNDS: usize = 5;
+const DECISIONS: u64 = 10_000;
+const ROUNDS: usize = 3;
 
 fn main() {
     let meters = meters();
