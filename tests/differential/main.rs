@@ -11,5 +11,6 @@
 
 mod golden;
 mod mistakes;
+mod reports;
 mod server;
 mod walk;

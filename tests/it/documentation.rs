@@ -41,6 +41,20 @@ fn every_example_is_accepted() {
 }
 
 #[test]
+fn the_file_of_the_compose_setup_is_right() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/gateway.yaml");
+    let output = Command::new(env!("CARGO_BIN_EXE_sluice"))
+        .args(["check", file])
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stdout)
+    );
+}
+
+#[test]
 fn the_readme_begins_with_the_two_commands() {
     let commands: Vec<&str> = blocks(include_str!("../../README.md"), "sh")
         .into_iter()
