@@ -44,6 +44,8 @@ pub struct Policy {
     pub mode: Mode,
     /// How paths are normalised.
     pub paths: PathRules,
+    /// In which fields clients are told about their limits.
+    pub headers: HeaderFields,
     /// How the gateway stops.
     pub drain: Drain,
     /// What is written of each request; none: nothing.
@@ -58,6 +60,39 @@ pub enum Mode {
     Enforce,
     /// It counts and reports, and never rejects.
     Shadow,
+}
+
+/// In which fields clients are told about their limits.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct HeaderFields {
+    /// `RateLimit-Policy` and `RateLimit`.
+    pub ratelimit: RateLimitDialect,
+    /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`.
+    pub legacy: LegacyReset,
+    /// The most by which a rejected client is told to wait longer than it must; default 0.
+    pub retry_jitter: Duration,
+}
+
+/// How `RateLimit-Policy` and `RateLimit` are written.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum RateLimitDialect {
+    /// As draft-ietf-httpapi-ratelimit-headers-11 says.
+    #[default]
+    Draft11,
+    /// Not at all.
+    Off,
+}
+
+/// What `X-RateLimit-Reset` says.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum LegacyReset {
+    /// None of the three fields is sent.
+    #[default]
+    Off,
+    /// Seconds from now.
+    Delta,
+    /// Seconds since the Unix epoch.
+    Epoch,
 }
 
 /// A named rule: which requests, per which key, how much.

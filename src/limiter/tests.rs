@@ -111,6 +111,7 @@ fn policy(store: StoreSpec, limits: Vec<Limit>) -> Policy {
         limits,
         mode: Mode::Enforce,
         paths: PathRules::default(),
+        headers: crate::policy::HeaderFields::default(),
         drain: Drain {
             wait: Duration::ZERO,
             grace: Duration::ZERO,

@@ -1,0 +1,144 @@
+//! `headers`, `preflight` and `mode: tag`.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::support::{Gateway, Response, Upstream};
+
+fn parameter(field: &str, name: &str) -> u64 {
+    field
+        .split(';')
+        .find_map(|part| part.trim().strip_prefix(&format!("{name}=")))
+        .expect(field)
+        .parse()
+        .unwrap()
+}
+
+fn number(answer: &Response, field: &str) -> u64 {
+    answer.field(field).expect(field).parse().unwrap()
+}
+
+/// An upstream's answer with an `X-RateLimit` trio of its own.
+fn with_trio(head: &str) -> Upstream {
+    Upstream::scripted(&format!(
+        "HTTP/1.1 {head}\r\nX-RateLimit-Limit: 7\r\nX-RateLimit-Remaining: 6\r\nX-RateLimit-Reset: 5\r\nX-RateLimit-Reset: 4\r\nRateLimit: \"inner\";r=1;t=1\r\nContent-Length: 0\r\n\r\n"
+    ))
+}
+
+#[test]
+fn ratelimit_off_sends_neither_field() {
+    let upstream = Upstream::echo();
+    let gateway = Gateway::start(&format!(
+        "upstream: {}\nheaders: {{ratelimit: off}}\nlimits: {{k: {{per: ip, allow: 1 per minute}}}}\n",
+        upstream.url()
+    ));
+    for status in [200, 429] {
+        let answer = gateway.get("/");
+        assert_eq!(answer.status, status);
+        for field in ["ratelimit", "ratelimit-policy", "x-ratelimit-limit"] {
+            assert_eq!(answer.field(field), None);
+        }
+        assert_eq!(answer.field("retry-after").is_some(), status == 429);
+    }
+}
+
+#[test]
+fn the_older_fields_say_what_ratelimit_says() {
+    let upstream = with_trio("200 OK");
+    let gateway = Gateway::start(&format!(
+        "upstream: {}\nheaders: {{legacy: delta}}\nlimits:\n  wide: {{per: ip, algorithm: fixed_window, allow: 100 per hour}}\n  tight: {{per: ip, algorithm: fixed_window, allow: 2 per minute}}\n",
+        upstream.url()
+    ));
+    for (status, left) in [(200, 1), (200, 0), (429, 0)] {
+        let answer = gateway.get("/");
+        assert_eq!(answer.status, status);
+        assert_eq!(number(&answer, "x-ratelimit-limit"), 2);
+        assert_eq!(number(&answer, "x-ratelimit-remaining"), left);
+        let items = answer.field("ratelimit").unwrap();
+        let tight = items
+            .split(", ")
+            .find(|item| item.starts_with("\"tight\""))
+            .unwrap();
+        assert_eq!(parameter(tight, "r"), left);
+        assert_eq!(number(&answer, "x-ratelimit-reset"), parameter(tight, "t"));
+    }
+    assert_eq!(
+        number(&gateway.get("/"), "x-ratelimit-reset"),
+        number(&gateway.get("/"), "retry-after")
+    );
+}
+
+// The amount that rejects longest is told, even where another one rejects too.
+#[test]
+fn on_a_rejection_the_older_fields_tell_the_longest() {
+    let upstream = Upstream::echo();
+    let gateway = Gateway::start(&format!(
+        "upstream: {}\nheaders: {{legacy: delta, ratelimit: off}}\nlimits:\n  short: {{per: ip, algorithm: fixed_window, allow: 1 per minute}}\n  long: {{per: ip, algorithm: fixed_window, allow: 1 per hour}}\n",
+        upstream.url()
+    ));
+    gateway.get("/");
+    let answer = gateway.get("/");
+    assert_eq!(answer.status, 429);
+    let reset = number(&answer, "x-ratelimit-reset");
+    assert!((3500..=3600).contains(&reset), "{reset}");
+    assert_eq!(reset, number(&answer, "retry-after"));
+}
+
+#[test]
+fn an_epoch_is_a_moment() {
+    let upstream = Upstream::echo();
+    let gateway = Gateway::start(&format!(
+        "upstream: {}\nheaders: {{legacy: epoch}}\nlimits: {{k: {{per: ip, algorithm: fixed_window, allow: 5 per hour}}}}\n",
+        upstream.url()
+    ));
+    let now = || {
+        SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap()
+            .as_secs()
+    };
+    let before = now();
+    let answer = gateway.get("/");
+    let (reset, after) = (number(&answer, "x-ratelimit-reset"), now());
+    let t = parameter(answer.field("ratelimit").unwrap(), "t");
+    assert!((before + t..=after + t + 1).contains(&reset), "{reset} {t}");
+}
+
+#[test]
+fn a_redirect_has_no_older_fields_and_without_legacy_the_upstreams_pass() {
+    let yaml = |upstream: &Upstream, headers: &str| {
+        format!(
+            "upstream: {}\n{headers}\nlimits: {{k: {{per: ip, allow: 5 per hour}}}}\n",
+            upstream.url()
+        )
+    };
+    let upstream = with_trio("302 Found\r\nLocation: /x");
+    let gateway = Gateway::start(&yaml(&upstream, "headers: {legacy: delta}"));
+    let answer = gateway.get("/");
+    assert_eq!(answer.status, 302);
+    assert!(answer.all("x-ratelimit-limit").is_empty());
+    assert!(answer.all("x-ratelimit-reset").is_empty());
+    let gateway = Gateway::start(&yaml(&upstream, ""));
+    assert_eq!(gateway.get("/").field("x-ratelimit-limit"), Some("7"));
+}
+
+#[test]
+fn jitter_only_ever_makes_it_later() {
+    let upstream = Upstream::echo();
+    let gateway = Gateway::start(&format!(
+        "upstream: {}\nheaders: {{retry_jitter: 1000s, legacy: delta}}\nlimits: {{k: {{per: ip, algorithm: fixed_window, allow: 1 per hour}}}}\n",
+        upstream.url()
+    ));
+    let passed = gateway.get("/");
+    assert!(parameter(passed.field("ratelimit").unwrap(), "t") <= 3600);
+    let mut seen = std::collections::BTreeSet::new();
+    for _ in 0..20 {
+        let answer = gateway.get("/");
+        assert_eq!(answer.status, 429);
+        let retry = number(&answer, "retry-after");
+        assert!((3500..=4600).contains(&retry), "{retry}");
+        assert_eq!(parameter(answer.field("ratelimit").unwrap(), "t"), retry);
+        assert_eq!(number(&answer, "x-ratelimit-reset"), retry);
+        seen.insert(retry);
+    }
+    assert!(seen.len() > 3, "{seen:?}");
+}
