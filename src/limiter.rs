@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 
 use crate::limit::key::{Derived, Found};
 use crate::limit::{Charge, ChargeId, Key, Quota, Retry, Stake};
-use crate::policy::{IfDown, Limit, Mode, Policy};
+use crate::policy::{IfDown, Limit, Mode, Policy, Preflight};
 use crate::request::Facts;
 use crate::route::Hit;
 use crate::store::{Origin, Store, random_number};
@@ -155,7 +155,8 @@ impl Limiter {
         let Some(limit) = meeting.policy.limits.get(index) else {
             return Ok(());
         };
-        if limit.except.first(facts).is_some() {
+        let free = limit.preflight == Preflight::Free && facts.is_preflight();
+        if free || limit.except.first(facts).is_some() {
             meeting.decide(index, Decided::Skipped);
             return Ok(());
         }

@@ -112,6 +112,8 @@ pub struct Limit {
     pub cost: Cost,
     /// Whether it rejects.
     pub mode: Mode,
+    /// What CORS preflights are to it.
+    pub preflight: Preflight,
     /// What it does while the store is away.
     pub if_down: IfDown,
 }
@@ -135,6 +137,16 @@ pub struct Amount {
     pub burst: Option<u64>,
     /// In words, as in "at most 100 per minute".
     pub words: Arc<str>,
+}
+
+/// What CORS preflights are to a limit.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Preflight {
+    /// Requests as any other.
+    #[default]
+    Count,
+    /// It does not apply to them: browsers send them without the fields that say who asks.
+    Free,
 }
 
 /// What a limit does when the store cannot answer in time.

@@ -8,7 +8,7 @@ use super::units::{Rate, in_words, short};
 use crate::limit::algorithm::Refill;
 use crate::limit::key::IfMissing;
 use crate::policy::{
-    HeaderFields, HostRule, IfDown, LegacyReset, Limit, Mode, Policy, RateLimitDialect,
+    HeaderFields, HostRule, IfDown, LegacyReset, Limit, Mode, Policy, Preflight, RateLimitDialect,
     RedisAddress, StoreSpec,
 };
 
@@ -222,6 +222,9 @@ fn describe(out: &mut String, limit: &Limit, words: &LimitWords, policy: &Policy
     };
     if let Some(missing) = missing {
         line(out, &format!("    {missing}"));
+    }
+    if limit.preflight == Preflight::Free {
+        line(out, "    CORS preflights are free of it");
     }
     if matches!(policy.store, StoreSpec::Redis(_)) {
         line(

@@ -71,6 +71,7 @@ fn limit(name: &str, amounts: Vec<Amount>) -> Limit {
         amounts,
         cost: Cost::ONE,
         mode: Mode::Enforce,
+        preflight: crate::policy::Preflight::Count,
         if_down: IfDown::Local,
     }
 }

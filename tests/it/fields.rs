@@ -2,7 +2,7 @@
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::support::{Gateway, Response, Upstream};
+use crate::support::{Gateway, Response, Upstream, send};
 
 fn parameter(field: &str, name: &str) -> u64 {
     field
@@ -141,4 +141,45 @@ fn jitter_only_ever_makes_it_later() {
         seen.insert(retry);
     }
     assert!(seen.len() > 3, "{seen:?}");
+}
+
+const ORIGIN: &str = "Origin: https://app.example";
+const ASKS: &str = "Access-Control-Request-Method: PUT";
+
+#[test]
+fn preflights_count_by_address_and_are_free_of_other_keys() {
+    let upstream = Upstream::echo();
+    for (limit, free) in [
+        ("per: ip", false),
+        ("per: everyone", false),
+        ("per: ip, preflight: free", true),
+        ("per: header X-User-Id", true),
+        ("per: [ip, path]", true),
+        ("per: header X-User-Id, preflight: count", false),
+    ] {
+        let gateway = Gateway::start(&format!(
+            "upstream: {}\nlimits: {{k: {{{limit}, allow: 1 per hour}}}}\n",
+            upstream.url()
+        ));
+        let ask = |method: &str, fields: &[&str]| send(gateway.address, method, "/", fields, b"");
+        for nth in 0..3 {
+            let answer = ask("OPTIONS", &[ORIGIN, ASKS]);
+            let passes = free || nth == 0;
+            assert_eq!(answer.status, if passes { 200 } else { 429 }, "{limit}");
+            assert_eq!(answer.field("ratelimit").is_none(), free, "{limit}");
+        }
+        if free {
+            // Nothing was spent, and what only looks like a preflight counts.
+            assert_eq!(ask("OPTIONS", &[ORIGIN]).status, 200, "{limit}");
+            for (method, fields) in [
+                ("OPTIONS", &[ASKS][..]),
+                ("OPTIONS", &[]),
+                ("GET", &[ORIGIN, ASKS]),
+            ] {
+                assert_eq!(ask(method, fields).status, 429, "{limit} {method}");
+            }
+            let series = "sluice_decisions_total{decision=\"skipped\",limit=\"k\"}";
+            assert!((gateway.metrics().value(series) - 3.0).abs() < 0.1);
+        }
+    }
 }

@@ -39,6 +39,7 @@ fn limited(mut policy: Policy, meter: Meter, quota: u64, cost: u32) -> Policy {
         }],
         cost: Cost::new(cost),
         mode: Mode::Enforce,
+        preflight: crate::policy::Preflight::Count,
         if_down: IfDown::Local,
     });
     policy.limit_index = Index::new(Width::Wide, [(0, Matcher::default())]);
