@@ -52,7 +52,7 @@ pub struct Policy {
     pub access_log: Option<AccessLog>,
 }
 
-/// Whether a limit rejects.
+/// The switch over every limit.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Mode {
     /// It rejects.
@@ -60,6 +60,18 @@ pub enum Mode {
     Enforce,
     /// It counts and reports, and never rejects.
     Shadow,
+}
+
+/// What becomes of a request that is over a limit.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum LimitMode {
+    /// It is rejected.
+    #[default]
+    Enforce,
+    /// It passes; it is only counted and reported.
+    Shadow,
+    /// It passes, and the upstream is told the limit's name.
+    Tag,
 }
 
 /// In which fields clients are told about their limits.
@@ -111,7 +123,7 @@ pub struct Limit {
     /// What a request costs.
     pub cost: Cost,
     /// Whether it rejects.
-    pub mode: Mode,
+    pub mode: LimitMode,
     /// What CORS preflights are to it.
     pub preflight: Preflight,
     /// What it does while the store is away.

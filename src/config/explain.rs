@@ -8,8 +8,8 @@ use super::units::{Rate, in_words, short};
 use crate::limit::algorithm::Refill;
 use crate::limit::key::IfMissing;
 use crate::policy::{
-    HeaderFields, HostRule, IfDown, LegacyReset, Limit, Mode, Policy, Preflight, RateLimitDialect,
-    RedisAddress, StoreSpec,
+    HeaderFields, HostRule, IfDown, LegacyReset, Limit, LimitMode, Mode, Policy, Preflight,
+    RateLimitDialect, RedisAddress, StoreSpec,
 };
 
 /// What a policy no longer knows: how its matchers were written.
@@ -201,8 +201,9 @@ fn describe(out: &mut String, limit: &Limit, words: &LimitWords, policy: &Policy
         format!(", except {}", words.except)
     };
     let shadow = match limit.mode {
-        Mode::Enforce => "",
-        Mode::Shadow => " (shadow: never rejects)",
+        LimitMode::Enforce => "",
+        LimitMode::Shadow => " (shadow: never rejects)",
+        LimitMode::Tag => " (tag: never rejects, tells the upstream)",
     };
     line(
         out,

@@ -244,7 +244,7 @@ fn workers(top: &Fields<'_>, found: &mut Findings) -> NonZeroUsize {
 /// `enforce` or `shadow`.
 fn mode(node: &Node, found: &mut Findings) -> Option<Mode> {
     let modes = [("enforce", Mode::Enforce), ("shadow", Mode::Shadow)];
-    decode::word(node, "a mode", &modes, &["tag"], found).map(|mode| mode.value)
+    decode::word(node, "a mode", &modes, &[], found).map(|mode| mode.value)
 }
 
 fn drain(top: &Fields<'_>, found: &mut Findings) -> Drain {

@@ -183,3 +183,53 @@ fn preflights_count_by_address_and_are_free_of_other_keys() {
         }
     }
 }
+
+#[test]
+fn a_tagging_limit_passes_and_tells_the_upstream() {
+    let upstream = Upstream::echo();
+    let gateway = Gateway::start(&format!(
+        "upstream: {}\nlimits:\n  one: {{per: ip, mode: tag, allow: 1 per hour}}\n  two: {{per: ip, mode: tag, allow: 2 per hour}}\n  real: {{per: ip, allow: 4 per hour}}\n",
+        upstream.url()
+    ));
+    let forged = ["Sluice-Over-Limit: real", "Sluice_Over_Limit: real"];
+    for over in [None, Some("one"), Some("one, two"), Some("one, two")] {
+        let answer = send(gateway.address, "GET", "/", &forged, b"");
+        assert_eq!(answer.status, 200);
+        assert_eq!(
+            answer.field("ratelimit-policy"),
+            Some("\"real\";q=4;w=3600")
+        );
+        assert_eq!(answer.field("sluice-over-limit"), None);
+        assert_eq!(
+            upstream.last().all("sluice-over-limit"),
+            Vec::from_iter(over)
+        );
+        assert!(upstream.last().all("sluice_over_limit").is_empty());
+    }
+    assert_eq!(gateway.get("/").status, 429);
+    let metrics = gateway.metrics();
+    let tagged = |limit: &str, decision: &str| {
+        metrics.value(&format!(
+            "sluice_decisions_total{{decision=\"{decision}\",limit=\"{limit}\"}}"
+        ))
+    };
+    assert!((tagged("one", "allowed") - 1.0).abs() < 0.1);
+    assert!((tagged("one", "tagged") - 4.0).abs() < 0.1);
+    assert!((tagged("two", "tagged") - 3.0).abs() < 0.1);
+    assert!(tagged("one", "shadow_rejected").abs() < 0.1);
+}
+
+#[test]
+fn the_shadow_over_every_limit_tags_nothing() {
+    let upstream = Upstream::echo();
+    let gateway = Gateway::start(&format!(
+        "upstream: {}\nmode: shadow\nlimits: {{one: {{per: ip, mode: tag, allow: 1 per hour}}}}\n",
+        upstream.url()
+    ));
+    for _ in 0..2 {
+        assert_eq!(gateway.get("/").status, 200);
+        assert!(upstream.last().field("sluice-over-limit").is_none());
+    }
+    let series = "sluice_decisions_total{decision=\"shadow_rejected\",limit=\"one\"}";
+    assert!((gateway.metrics().value(series) - 1.0).abs() < 0.1);
+}
