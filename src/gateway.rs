@@ -6,6 +6,7 @@ mod exchange;
 mod forward;
 mod headers;
 mod in_force;
+mod jitter;
 mod names;
 mod outbound;
 mod peer;
@@ -101,6 +102,7 @@ impl Gateway {
                 rejection.answer(exchange.now.policy(), &exchange.request_id, after)
             }
         };
+        exchange.now.rate.clear(answer.headers_mut());
         // A client that is told it has nothing left might not follow the redirect.
         if !answer.status().is_redirection() {
             exchange.now.rate.add(answer.headers_mut(), &exchange.shown);
@@ -155,7 +157,9 @@ impl Gateway {
         let limits = &now.instruments.limits;
         let mut admission = match self.limiter.admit(policy, limits, &facts).await {
             Ok(admission) => admission,
-            Err(refusal) => return Err(exchange.refused(refusal)),
+            Err(refusal) => {
+                return Err(exchange.refused(jitter::later(refusal, policy.headers.retry_jitter)));
+            }
         };
         exchange.judged(&mut admission);
 

@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 
 use crate::limit::key::{Derived, Found};
 use crate::limit::{Charge, ChargeId, Key, Quota, Retry, Stake};
-use crate::policy::{IfDown, Limit, Mode, Policy};
+use crate::policy::{IfDown, Limit, LimitMode, Mode, Policy, Preflight};
 use crate::request::Facts;
 use crate::route::Hit;
 use crate::store::{Origin, Store, random_number};
@@ -155,7 +155,8 @@ impl Limiter {
         let Some(limit) = meeting.policy.limits.get(index) else {
             return Ok(());
         };
-        if limit.except.first(facts).is_some() {
+        let free = limit.preflight == Preflight::Free && facts.is_preflight();
+        if free || limit.except.first(facts).is_some() {
             meeting.decide(index, Decided::Skipped);
             return Ok(());
         }
@@ -240,7 +241,7 @@ fn refuse_key(
     }
     match stake {
         Stake::Watching => {
-            meeting.decide(limit, Decided::ShadowRejected);
+            meeting.decide(limit, watched(meeting.policy, limit));
             Ok(())
         }
         Stake::Binding => {
@@ -257,8 +258,20 @@ fn refuse_key(
 
 fn stake(policy: &Policy, limit: &Limit) -> Stake {
     match (policy.mode, limit.mode) {
-        (Mode::Enforce, Mode::Enforce) => Stake::Binding,
-        (Mode::Shadow, _) | (_, Mode::Shadow) => Stake::Watching,
+        (Mode::Enforce, LimitMode::Enforce) => Stake::Binding,
+        (Mode::Shadow, _) | (_, LimitMode::Shadow | LimitMode::Tag) => Stake::Watching,
+    }
+}
+
+/// What a request is called that is over a limit which does not reject. The switch over every limit also keeps what it
+/// would change from the upstream.
+fn watched(policy: &Policy, limit: usize) -> Decided {
+    match (
+        policy.mode,
+        policy.limits.get(limit).map(|limit| limit.mode),
+    ) {
+        (Mode::Enforce, Some(LimitMode::Tag)) => Decided::Tagged,
+        _ => Decided::ShadowRejected,
     }
 }
 

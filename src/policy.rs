@@ -44,13 +44,15 @@ pub struct Policy {
     pub mode: Mode,
     /// How paths are normalised.
     pub paths: PathRules,
+    /// In which fields clients are told about their limits.
+    pub headers: HeaderFields,
     /// How the gateway stops.
     pub drain: Drain,
     /// What is written of each request; none: nothing.
     pub access_log: Option<AccessLog>,
 }
 
-/// Whether a limit rejects.
+/// The switch over every limit.
 #[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
 pub enum Mode {
     /// It rejects.
@@ -58,6 +60,51 @@ pub enum Mode {
     Enforce,
     /// It counts and reports, and never rejects.
     Shadow,
+}
+
+/// What becomes of a request that is over a limit.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum LimitMode {
+    /// It is rejected.
+    #[default]
+    Enforce,
+    /// It passes; it is only counted and reported.
+    Shadow,
+    /// It passes, and the upstream is told the limit's name.
+    Tag,
+}
+
+/// In which fields clients are told about their limits.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub struct HeaderFields {
+    /// `RateLimit-Policy` and `RateLimit`.
+    pub ratelimit: RateLimitDialect,
+    /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`.
+    pub legacy: LegacyReset,
+    /// The most by which a rejected client is told to wait longer than it must; default 0.
+    pub retry_jitter: Duration,
+}
+
+/// How `RateLimit-Policy` and `RateLimit` are written.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum RateLimitDialect {
+    /// As draft-ietf-httpapi-ratelimit-headers-11 says.
+    #[default]
+    Draft11,
+    /// Not at all.
+    Off,
+}
+
+/// What `X-RateLimit-Reset` says.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum LegacyReset {
+    /// None of the three fields is sent.
+    #[default]
+    Off,
+    /// Seconds from now.
+    Delta,
+    /// Seconds since the Unix epoch.
+    Epoch,
 }
 
 /// A named rule: which requests, per which key, how much.
@@ -76,7 +123,9 @@ pub struct Limit {
     /// What a request costs.
     pub cost: Cost,
     /// Whether it rejects.
-    pub mode: Mode,
+    pub mode: LimitMode,
+    /// What CORS preflights are to it.
+    pub preflight: Preflight,
     /// What it does while the store is away.
     pub if_down: IfDown,
 }
@@ -100,6 +149,16 @@ pub struct Amount {
     pub burst: Option<u64>,
     /// In words, as in "at most 100 per minute".
     pub words: Arc<str>,
+}
+
+/// What CORS preflights are to a limit.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Preflight {
+    /// Requests as any other.
+    #[default]
+    Count,
+    /// It does not apply to them: browsers send them without the fields that say who asks.
+    Free,
 }
 
 /// What a limit does when the store cannot answer in time.

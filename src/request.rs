@@ -7,6 +7,8 @@ pub(crate) use fold::{bare_segment, fold_segment, fold_value};
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 
+use hyper::Method;
+use hyper::header::{ACCESS_CONTROL_REQUEST_METHOD, ORIGIN};
 use hyper::http::request::Parts;
 use ipnet::IpNet;
 use smallvec::SmallVec;
@@ -73,6 +75,17 @@ impl Facts<'_> {
             Some(at) if self.host[at..].starts_with(':') => &self.host[..at],
             _ => self.host,
         }
+    }
+
+    /// Whether it is a CORS preflight (Fetch, section 3.3.2).
+    #[must_use]
+    pub fn is_preflight(&self) -> bool {
+        self.head.method == Method::OPTIONS
+            && self.head.headers.contains_key(ORIGIN)
+            && self
+                .head
+                .headers
+                .contains_key(ACCESS_CONTROL_REQUEST_METHOD)
     }
 }
 

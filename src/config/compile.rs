@@ -55,6 +55,7 @@ pub(super) fn compile(file: &File, found: &mut Findings) -> (Policy, Meaning) {
         limits: limits.limits,
         mode: file.mode,
         paths: file.paths,
+        headers: file.headers,
         drain: file.drain,
         access_log: file.access_log.clone(),
     };

@@ -7,7 +7,10 @@ use super::file::{Algorithm, RateDecl};
 use super::units::{Rate, in_words, short};
 use crate::limit::algorithm::Refill;
 use crate::limit::key::IfMissing;
-use crate::policy::{HostRule, IfDown, Limit, Mode, Policy, RedisAddress, StoreSpec};
+use crate::policy::{
+    HeaderFields, HostRule, IfDown, LegacyReset, Limit, LimitMode, Mode, Policy, Preflight,
+    RateLimitDialect, RedisAddress, StoreSpec,
+};
 
 /// What a policy no longer knows: how its matchers were written.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -111,12 +114,40 @@ pub(super) fn explain(policy: &Policy, meaning: &Meaning) -> String {
     if !meaning.skip.is_empty() {
         line(&mut out, &format!("never limited: {}", meaning.skip));
     }
+    headers(&mut out, policy.headers);
     line(&mut out, "");
     line(&mut out, &limits_heading(policy));
     for (limit, words) in policy.limits.iter().zip(&meaning.limits) {
         describe(&mut out, limit, words, policy);
     }
     out
+}
+
+/// What differs from the fields that every client gets.
+fn headers(out: &mut String, headers: HeaderFields) {
+    if headers.ratelimit == RateLimitDialect::Off {
+        line(out, "clients are sent no RateLimit fields");
+    }
+    match headers.legacy {
+        LegacyReset::Off => {}
+        LegacyReset::Delta => line(
+            out,
+            "clients are sent the X-RateLimit fields too, the reset in seconds from now; an upstream's own are removed",
+        ),
+        LegacyReset::Epoch => line(
+            out,
+            "clients are sent the X-RateLimit fields too, the reset in seconds since 1970; an upstream's own are removed",
+        ),
+    }
+    if !headers.retry_jitter.is_zero() {
+        line(
+            out,
+            &format!(
+                "a rejected client is told to wait up to {} longer than it must",
+                short(headers.retry_jitter)
+            ),
+        );
+    }
 }
 
 fn routes(out: &mut String, policy: &Policy, meaning: &Meaning) {
@@ -170,8 +201,9 @@ fn describe(out: &mut String, limit: &Limit, words: &LimitWords, policy: &Policy
         format!(", except {}", words.except)
     };
     let shadow = match limit.mode {
-        Mode::Enforce => "",
-        Mode::Shadow => " (shadow: never rejects)",
+        LimitMode::Enforce => "",
+        LimitMode::Shadow => " (shadow: never rejects)",
+        LimitMode::Tag => " (tag: never rejects, tells the upstream)",
     };
     line(
         out,
@@ -191,6 +223,9 @@ fn describe(out: &mut String, limit: &Limit, words: &LimitWords, policy: &Policy
     };
     if let Some(missing) = missing {
         line(out, &format!("    {missing}"));
+    }
+    if limit.preflight == Preflight::Free {
+        line(out, "    CORS preflights are free of it");
     }
     if matches!(policy.store, StoreSpec::Redis(_)) {
         line(

@@ -1,6 +1,7 @@
 //! What was typed: every section of the file, its words read and its places kept, nothing resolved yet.
 
 mod clients;
+mod headers;
 mod limits;
 mod paths;
 mod store;
@@ -19,7 +20,7 @@ use super::node::{Kind, Node};
 use super::report::{Findings, Span};
 use super::units;
 use crate::identify::ClientRules;
-use crate::policy::{AccessLog, Drain, IfDown, Mode, Secret, StoreSpec};
+use crate::policy::{AccessLog, Drain, HeaderFields, IfDown, Mode, Secret, StoreSpec};
 use crate::route::PathRules;
 
 /// A file, as it was typed.
@@ -41,6 +42,7 @@ pub(super) struct File {
     pub(super) limits: Vec<LimitDecl>,
     pub(super) mode: Mode,
     pub(super) paths: PathRules,
+    pub(super) headers: HeaderFields,
     pub(super) drain: Drain,
     pub(super) access_log: Option<AccessLog>,
 }
@@ -63,13 +65,13 @@ const TOP: Shape = Shape {
         "defaults",
         "mode",
         "paths",
+        "headers",
         "drain",
         "access_log",
         "include",
     ],
     later: &[
         "plan",
-        "headers",
         "cors",
         "max_connections",
         "max_connections_per_ip",
@@ -121,6 +123,10 @@ impl File {
             paths: top
                 .get("paths")
                 .map(|node| paths::paths(node, found))
+                .unwrap_or_default(),
+            headers: top
+                .get("headers")
+                .map(|node| headers::headers(node, found))
                 .unwrap_or_default(),
             drain: drain(&top, found),
             access_log: access_log(&top, found),
@@ -238,7 +244,7 @@ fn workers(top: &Fields<'_>, found: &mut Findings) -> NonZeroUsize {
 /// `enforce` or `shadow`.
 fn mode(node: &Node, found: &mut Findings) -> Option<Mode> {
     let modes = [("enforce", Mode::Enforce), ("shadow", Mode::Shadow)];
-    decode::word(node, "a mode", &modes, &["tag"], found).map(|mode| mode.value)
+    decode::word(node, "a mode", &modes, &[], found).map(|mode| mode.value)
 }
 
 fn drain(top: &Fields<'_>, found: &mut Findings) -> Drain {

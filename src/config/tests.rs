@@ -136,8 +136,14 @@ limits:
     let env = |name: &str| (name == "PORT").then(|| "3000".to_owned());
     let loaded = parse("f", text, &env).unwrap_or_else(|report| panic!("{report}"));
     assert_eq!(loaded.policy.upstreams[0].servers[0].port, 3000);
-    assert_eq!(loaded.policy.limits[0].mode, crate::policy::Mode::Shadow);
-    assert_eq!(loaded.policy.limits[1].mode, crate::policy::Mode::Enforce);
+    assert_eq!(
+        loaded.policy.limits[0].mode,
+        crate::policy::LimitMode::Shadow
+    );
+    assert_eq!(
+        loaded.policy.limits[1].mode,
+        crate::policy::LimitMode::Enforce
+    );
     assert_eq!(loaded.policy.limits[1].if_down, crate::policy::IfDown::Deny);
     assert_eq!(
         loaded.policy.limits[1].per.if_missing,

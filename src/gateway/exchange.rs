@@ -15,7 +15,7 @@ use super::in_force::InForce;
 use super::respond::{CLIENT_GONE, Rejection};
 use crate::limit::Retry;
 use crate::limiter::{Admission, Met, Refusal, Shown};
-use crate::policy::UpstreamSpec;
+use crate::policy::{Policy, UpstreamSpec};
 use crate::request::Client;
 use crate::telemetry::access::masked;
 use crate::telemetry::{AccessEntry, AccessSink, Decided};
@@ -31,6 +31,8 @@ pub(super) struct Exchange {
     pub(super) route: Option<usize>,
     /// What the client is told about its limits.
     pub(super) shown: Vec<Shown>,
+    /// The limits that the upstream is told of: `Sluice-Over-Limit`.
+    pub(super) over: Option<HeaderValue>,
     began: Instant,
     upload: Rc<Progress>,
     /// The status of the answer, as records call it; [`CLIENT_GONE`] until there is one.
@@ -71,6 +73,7 @@ impl Exchange {
             request_id,
             route: None,
             shown: Vec::new(),
+            over: None,
             began: Instant::now(),
             upload,
             code: CLIENT_GONE,
@@ -108,6 +111,7 @@ impl Exchange {
     /// Its limits let it pass.
     pub(super) fn judged(&mut self, admission: &mut Admission) {
         self.shown = std::mem::take(&mut admission.shown);
+        self.over = over(&admission.met, self.now.policy());
         let delay = Duration::from(admission.delay);
         self.fared(&admission.met);
         if let Some(entry) = self.entry() {
@@ -213,11 +217,29 @@ impl Drop for Exchange {
 
 /// How a request that passed fared as a whole: what an operator would look for comes first.
 fn overall(met: &Met) -> Decided {
-    let order = [Decided::ShadowRejected, Decided::Delayed, Decided::Allowed];
+    let order = [
+        Decided::Tagged,
+        Decided::ShadowRejected,
+        Decided::Delayed,
+        Decided::Allowed,
+    ];
     let first = order
         .into_iter()
         .find(|decided| met.iter().any(|(_, one)| one == decided));
     first.unwrap_or(Decided::Skipped)
+}
+
+/// The names of the limits that tag, in the order of the file.
+fn over(met: &Met, policy: &Policy) -> Option<HeaderValue> {
+    let tagged = met
+        .iter()
+        .filter(|(_, decided)| *decided == Decided::Tagged);
+    let names = tagged.filter_map(|(limit, _)| Some(&*policy.limits.get(*limit)?.name));
+    let names: SmallVec<[&str; 4]> = names.collect();
+    if names.is_empty() {
+        return None;
+    }
+    HeaderValue::try_from(names.join(", ")).ok()
 }
 
 /// How a request that was refused fared with each limit: a limit rejects when one of its amounts does.

@@ -15,6 +15,8 @@ use crate::request::{Client, PeerTrust};
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+/// The upstream may believe it: what clients send under this name is dropped, as all that begins with `sluice-`.
+const SLUICE_OVER_LIMIT: HeaderName = HeaderName::from_static("sluice-over-limit");
 /// How this gateway calls itself in `Via` and `Proxy-Status`.
 pub(super) const PSEUDONYM: &str = "sluice";
 
@@ -33,6 +35,8 @@ pub(super) struct Rewrite<'r> {
     pub(super) framing: Framing,
     /// Names the request in the logs of everyone that it passes.
     pub(super) request_id: &'r HeaderValue,
+    /// The limits that it is over and that let it pass.
+    pub(super) over: Option<&'r HeaderValue>,
 }
 
 /// How a message's body is delimited (RFC 9112 section 6).
@@ -78,6 +82,9 @@ pub(super) fn request(head: &Parts, rewrite: &Rewrite<'_>) -> HeaderMap {
         .entry(X_FORWARDED_PROTO)
         .or_insert_with(|| HeaderValue::from_static(rewrite.scheme));
     fields.insert(X_REQUEST_ID, rewrite.request_id.clone());
+    if let Some(over) = rewrite.over {
+        fields.insert(SLUICE_OVER_LIMIT, over.clone());
+    }
     fields.append(header::VIA, via(head.version));
     if takes_trailers(&head.headers) {
         fields.insert(header::TE, HeaderValue::from_static("trailers"));

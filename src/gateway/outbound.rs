@@ -82,6 +82,7 @@ impl Outbound {
             host: &line.host,
             framing: Framing::of(&head.method, &body),
             request_id: &exchange.request_id,
+            over: exchange.over.as_ref(),
         };
         Self {
             method: head.method.clone(),

@@ -1,12 +1,14 @@
 //! `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers-11): what a client is told about its limits.
 
+mod legacy;
+
 use hyper::HeaderMap;
 use hyper::header::{HeaderName, HeaderValue};
 use sfv::{FieldType as _, List, ListEntry, Parser};
 
 use crate::limit::{Meter, Retry};
 use crate::limiter::Shown;
-use crate::policy::{Amount, Policy};
+use crate::policy::{Amount, HeaderFields, LegacyReset, Policy, RateLimitDialect};
 use crate::time::Micros;
 
 const POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
@@ -14,9 +16,14 @@ const STATE: HeaderName = HeaderName::from_static("ratelimit");
 /// The largest integer of a structured field (RFC 9651 section 3.3.1).
 const LARGEST: u64 = 999_999_999_999_999;
 
-/// The constant part of the fields, by index into `Policy::limits` and `Limit::amounts`.
+/// What a client is told about its limits.
 #[derive(Debug)]
-pub(super) struct RateFields(Vec<Vec<Item>>);
+pub(super) struct RateFields {
+    /// The constant part of the fields, by index into `Policy::limits` and `Limit::amounts`.
+    items: Vec<Vec<Item>>,
+    /// Which fields are sent.
+    fields: HeaderFields,
+}
 
 #[derive(Debug)]
 struct Item {
@@ -25,6 +32,8 @@ struct Item {
     /// The name, as it opens the item of `RateLimit`.
     name: String,
     quota: u64,
+    /// The most that may pass at once.
+    burst: u64,
     window: u64,
     pace: Pace,
 }
@@ -40,22 +49,44 @@ enum Pace {
 
 impl RateFields {
     pub(super) fn compile(policy: &Policy) -> Self {
-        Self(
-            policy
+        Self {
+            items: policy
                 .limits
                 .iter()
                 .map(|limit| limit.amounts.iter().map(Item::compile).collect())
                 .collect(),
-        )
+            fields: policy.headers,
+        }
     }
 
-    /// Adds both fields for what is shown, in one list with what the upstream said of its own limits.
+    /// Takes from an answer what would contradict the gateway's own fields.
+    pub(super) fn clear(&self, headers: &mut HeaderMap) {
+        if self.fields.legacy != LegacyReset::Off {
+            legacy::clear(headers);
+        }
+    }
+
+    /// Adds the fields for what is shown.
     pub(super) fn add(&self, headers: &mut HeaderMap, shown: &[Shown]) {
-        let items = || {
-            shown
-                .iter()
-                .filter_map(|shown| Some((self.0.get(shown.limit)?.get(shown.amount)?, shown)))
-        };
+        if self.fields.ratelimit == RateLimitDialect::Draft11 {
+            self.add_lists(headers, shown);
+        }
+        let told = self.items(shown);
+        match self.fields.legacy {
+            LegacyReset::Off => {}
+            reset @ (LegacyReset::Delta | LegacyReset::Epoch) => legacy::add(headers, told, reset),
+        }
+    }
+
+    fn items<'a>(&'a self, shown: &'a [Shown]) -> impl Iterator<Item = (&'a Item, &'a Shown)> {
+        shown
+            .iter()
+            .filter_map(|shown| Some((self.items.get(shown.limit)?.get(shown.amount)?, shown)))
+    }
+
+    /// `RateLimit-Policy` and `RateLimit`, in one list with what the upstream said of its own limits.
+    fn add_lists(&self, headers: &mut HeaderMap, shown: &[Shown]) {
+        let items = || self.items(shown);
         let mut policy = String::new();
         let mut state = String::new();
         for (item, shown) in items() {
@@ -95,23 +126,29 @@ impl Item {
             policy,
             name,
             quota,
+            burst: amount.burst.unwrap_or(quota).min(LARGEST),
             window,
             pace,
         }
     }
 
     fn state(&self, shown: &Shown, out: &mut String) {
-        let left = shown.quota.remaining.min(LARGEST);
         out.push_str(&self.name);
-        push(out, ";r=", left);
+        push(out, ";r=", left(shown));
+        if let Some(seconds) = self.seconds(shown) {
+            push(out, ";t=", seconds);
+        }
+    }
+
+    /// `t`: whole seconds, rounded up; none where nobody knows.
+    fn seconds(&self, shown: &Shown) -> Option<u64> {
         let reset = shown.quota.reset_after;
-        let seconds = match (shown.rejected, &self.pace) {
-            (Some(Retry::After(retry)), _) => retry.ceil_seconds().max(1),
-            (Some(Retry::Unknown), _) => return,
-            (_, Pace::Window) => reset.ceil_seconds(),
-            (_, Pace::Bucket) => reset.max(self.time_for(left)).ceil_seconds(),
-        };
-        push(out, ";t=", seconds);
+        match (shown.rejected, &self.pace) {
+            (Some(Retry::After(retry)), _) => Some(retry.ceil_seconds().max(1)),
+            (Some(Retry::Unknown), _) => None,
+            (_, Pace::Window) => Some(reset.ceil_seconds()),
+            (_, Pace::Bucket) => Some(reset.max(self.time_for(left(shown))).ceil_seconds()),
+        }
     }
 
     /// How long the quota takes to yield `units`.
@@ -120,6 +157,11 @@ impl Item {
         let time = micros.div_ceil(u128::from(self.quota.max(1)));
         Micros::new(u64::try_from(time).unwrap_or(u64::MAX))
     }
+}
+
+/// `r`.
+fn left(shown: &Shown) -> u64 {
+    shown.quota.remaining.min(LARGEST)
 }
 
 fn push(out: &mut String, key: &str, value: u64) {

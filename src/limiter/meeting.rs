@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::{Met, Refusal, Shown, counts_locally};
+use super::{Met, Refusal, Shown, counts_locally, watched};
 use crate::limit::{Charge, Decision, Retry, Ruling, Stake, Verdict};
 use crate::policy::{Limit, Policy};
 use crate::telemetry::{Decided, DecisionSource, LimitEvents};
@@ -138,7 +138,7 @@ impl<'p> Meeting<'p> {
                 });
             }
         }
-        let decided = fate(told);
+        let decided = fate(told, watched(self.policy, index));
         self.decide(index, decided);
         self.source(index, source);
         let Some(events) = self.events.get(index) else {
@@ -153,8 +153,8 @@ impl<'p> Meeting<'p> {
     }
 }
 
-/// How the request fared with a limit.
-fn fate(told: &[(Asked, Decision)]) -> Decided {
+/// How the request fared with a limit; `watched` is its name for one that it would have rejected.
+fn fate(told: &[(Asked, Decision)], watched: Decided) -> Decided {
     let retry = told
         .iter()
         .filter_map(|(_, decision)| match decision.verdict {
@@ -162,7 +162,7 @@ fn fate(told: &[(Asked, Decision)]) -> Decided {
             Verdict::Allow | Verdict::Delay { .. } => None,
         });
     match retry.max_by_key(|(retry, _)| *retry) {
-        Some((_, Stake::Watching)) => Decided::ShadowRejected,
+        Some((_, Stake::Watching)) => watched,
         Some((Retry::Never, Stake::Binding)) => Decided::Never,
         Some((Retry::After(_) | Retry::Unknown, Stake::Binding)) => Decided::Rejected,
         None if longest_delay(told) > Micros::ZERO => Decided::Delayed,

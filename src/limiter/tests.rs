@@ -70,7 +70,8 @@ fn limit(name: &str, amounts: Vec<Amount>) -> Limit {
         per_words: Arc::from("client address"),
         amounts,
         cost: Cost::ONE,
-        mode: Mode::Enforce,
+        mode: LimitMode::Enforce,
+        preflight: Preflight::Count,
         if_down: IfDown::Local,
     }
 }
@@ -111,6 +112,7 @@ fn policy(store: StoreSpec, limits: Vec<Limit>) -> Policy {
         limits,
         mode: Mode::Enforce,
         paths: PathRules::default(),
+        headers: crate::policy::HeaderFields::default(),
         drain: Drain {
             wait: Duration::ZERO,
             grace: Duration::ZERO,
@@ -240,9 +242,9 @@ async fn a_limit_in_shadow_counts_and_shows_nothing() {
     for switch in [Mode::Enforce, Mode::Shadow] {
         let mut shadow = limit("shadow", vec![amount(1, 1)]);
         shadow.mode = if switch == Mode::Enforce {
-            Mode::Shadow
+            LimitMode::Shadow
         } else {
-            Mode::Enforce
+            LimitMode::Enforce
         };
         let mut policy = policy(MEMORY, vec![shadow]);
         policy.mode = switch;
@@ -396,7 +398,7 @@ async fn without_a_store_each_limit_does_as_it_says() {
         Err(Refusal::StoreDown { limit: 1, .. })
     ));
     let shadow = Limit {
-        mode: Mode::Shadow,
+        mode: LimitMode::Shadow,
         ..says(IfDown::Deny)
     };
     let shadow = House::new(policy(away(), vec![shadow]));

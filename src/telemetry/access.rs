@@ -86,9 +86,11 @@ impl AccessSink {
                     so_far(before + 1) > so_far(before)
                 }
             },
-            Decided::Rejected | Decided::Never | Decided::ShadowRejected | Decided::StoreDown => {
-                true
-            }
+            Decided::Rejected
+            | Decided::Never
+            | Decided::Tagged
+            | Decided::ShadowRejected
+            | Decided::StoreDown => true,
         }
     }
 

@@ -11,6 +11,8 @@ pub enum Decided {
     Rejected,
     /// Its cost can never pass.
     Never,
+    /// It was over a limit that only tells the upstream.
+    Tagged,
     /// It was over a limit in shadow.
     ShadowRejected,
     /// The limit did not apply (`skip`, `except`, `if_missing: skip`).
@@ -21,11 +23,12 @@ pub enum Decided {
 
 impl Decided {
     /// Every value, in the order of the declaration.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Allowed,
         Self::Delayed,
         Self::Rejected,
         Self::Never,
+        Self::Tagged,
         Self::ShadowRejected,
         Self::Skipped,
         Self::StoreDown,
@@ -39,6 +42,7 @@ impl Decided {
             Self::Delayed => "delayed",
             Self::Rejected => "rejected",
             Self::Never => "never",
+            Self::Tagged => "tagged",
             Self::ShadowRejected => "shadow_rejected",
             Self::Skipped => "skipped",
             Self::StoreDown => "store_down",

@@ -86,7 +86,7 @@ fn all_errors_of_a_file_are_told_at_once() {
 fn what_is_not_there_yet_is_refused_and_not_ignored() {
     for field in [
         "plan: trusted header X-Plan",
-        "headers: {legacy: delta}",
+        "max_connections: 100",
         "cors: {origins: [\"*\"]}",
     ] {
         let (code, said) = sluice(

@@ -19,6 +19,7 @@ mod support;
 mod admission;
 mod configuration;
 mod documentation;
+mod fields;
 mod identity;
 mod operating;
 mod proxying;

@@ -13,7 +13,7 @@ use super::routes::{Routes, captures};
 use super::{check_name, check_routes_exist, exact, meters, queues, words};
 use crate::limit::key::Source;
 use crate::limit::{Cost, KeySpec};
-use crate::policy::Limit;
+use crate::policy::{Limit, Preflight};
 use crate::route::{Index, Matcher, PathPattern, Width};
 
 /// Limits, with what they apply to.
@@ -124,6 +124,16 @@ fn check_captures(decl: &LimitDecl, per: &At<Per>, file: &File, found: &mut Find
     }
 }
 
+/// What preflights are where the limit does not say: only by address, or all together, they can be told whose they are.
+fn preflight(per: &Per) -> Preflight {
+    let counts = |source: &Source| matches!(source, Source::Ip { .. } | Source::Everyone);
+    if per.parts.iter().flatten().all(counts) {
+        Preflight::Count
+    } else {
+        Preflight::Free
+    }
+}
+
 fn limit(
     decl: &LimitDecl,
     file: &File,
@@ -156,6 +166,7 @@ fn limit(
         amounts,
         cost: Cost::ONE,
         mode: decl.mode,
+        preflight: decl.preflight.unwrap_or_else(|| preflight(per)),
         if_down: decl.if_down.unwrap_or(file.store_if_down),
     };
     let words = LimitWords {

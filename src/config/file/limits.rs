@@ -10,7 +10,7 @@ use super::super::report::Findings;
 use super::super::units::{self, Rate};
 use crate::limit::algorithm::Refill;
 use crate::limit::key::IfMissing;
-use crate::policy::{IfDown, Mode};
+use crate::policy::{IfDown, LimitMode, Preflight};
 
 /// A limit, as it was typed, with what `defaults` says where it says nothing.
 #[derive(Debug)]
@@ -29,7 +29,9 @@ pub(in crate::config) struct LimitDecl {
     pub(in crate::config) max_wait: Option<At<Duration>>,
     pub(in crate::config) refill: Option<At<Refill>>,
     pub(in crate::config) if_missing: IfMissing,
-    pub(in crate::config) mode: Mode,
+    pub(in crate::config) mode: LimitMode,
+    /// None: what suits the key.
+    pub(in crate::config) preflight: Option<Preflight>,
     /// None: what the store says.
     pub(in crate::config) if_down: Option<IfDown>,
 }
@@ -93,6 +95,7 @@ const LIMIT: Shape = Shape {
         "refill",
         "if_missing",
         "mode",
+        "preflight",
         "if_down",
     ],
     later: &[
@@ -102,7 +105,6 @@ const LIMIT: Shape = Shape {
         "plans",
         "candidate",
         "then",
-        "preflight",
         "slice",
         "priority",
         "reply",
@@ -122,6 +124,7 @@ const DEFAULTS: Shape = Shape {
         "refill",
         "if_missing",
         "mode",
+        "preflight",
         "if_down",
     ],
     later: LIMIT.later,
@@ -236,6 +239,12 @@ fn fields(both: &Both<'_>, ipv6_prefix: u8, found: &mut Findings) -> LimitDecl {
         ("share", IfMissing::Share),
         ("reject", IfMissing::Reject),
     ];
+    let modes = [
+        ("enforce", LimitMode::Enforce),
+        ("shadow", LimitMode::Shadow),
+        ("tag", LimitMode::Tag),
+    ];
+    let preflights = [("count", Preflight::Count), ("free", Preflight::Free)];
     LimitDecl {
         name: At {
             value: String::new(),
@@ -269,8 +278,13 @@ fn fields(both: &Both<'_>, ipv6_prefix: u8, found: &mut Findings) -> LimitDecl {
             .unwrap_or_default(),
         mode: both
             .get("mode")
-            .and_then(|node| super::mode(node, found))
+            .and_then(|node| decode::word(node, "a mode", &modes, &[], found))
+            .map(|at| at.value)
             .unwrap_or_default(),
+        preflight: both
+            .get("preflight")
+            .and_then(|node| decode::word(node, "a rule for preflights", &preflights, &[], found))
+            .map(|at| at.value),
         if_down: both.get("if_down").and_then(|node| if_down(node, found)),
     }
 }

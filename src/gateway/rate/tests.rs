@@ -61,7 +61,10 @@ fn add(
     shown: &[Shown],
     theirs: &[(&'static str, &'static str)],
 ) -> (String, String, HeaderMap) {
-    let fields = RateFields(items.into_iter().map(|item| vec![item]).collect());
+    let fields = RateFields {
+        items: items.into_iter().map(|item| vec![item]).collect(),
+        fields: HeaderFields::default(),
+    };
     let mut headers = HeaderMap::new();
     for (name, value) in theirs {
         headers.append(*name, HeaderValue::from_static(value));

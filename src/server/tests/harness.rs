@@ -241,6 +241,7 @@ pub(super) fn policy(upstream: SocketAddr) -> Policy {
         limit_index: Index::new(Width::Wide, []),
         mode: Mode::Enforce,
         paths: PathRules::default(),
+        headers: crate::policy::HeaderFields::default(),
         drain: Drain {
             wait: Duration::ZERO,
             grace: Duration::from_secs(5),

@@ -6,7 +6,7 @@ use super::harness::{House, OK, answering, policy, run};
 use crate::limit::algorithm::{Bucket, BucketSpec, FixedWindow, Refill};
 use crate::limit::key::{IfMissing, Source};
 use crate::limit::{Cost, KeySpec, Meter};
-use crate::policy::{Amount, IfDown, Limit, Mode, Policy};
+use crate::policy::{Amount, IfDown, Limit, LimitMode, Policy, Preflight};
 use crate::route::{Index, Matcher, Width};
 use crate::time::Micros;
 
@@ -38,7 +38,8 @@ fn limited(mut policy: Policy, meter: Meter, quota: u64, cost: u32) -> Policy {
             words: format!("{quota} per minute").into(),
         }],
         cost: Cost::new(cost),
-        mode: Mode::Enforce,
+        mode: LimitMode::Enforce,
+        preflight: Preflight::Count,
         if_down: IfDown::Local,
     });
     policy.limit_index = Index::new(Width::Wide, [(0, Matcher::default())]);
