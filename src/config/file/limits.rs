@@ -219,6 +219,13 @@ fn limit(name: At<String>, both: &Both<'_>, ipv6_prefix: u8, found: &mut Finding
     LimitDecl { name, ..decl }
 }
 
+const MODES: [(&str, LimitMode); 3] = [
+    ("enforce", LimitMode::Enforce),
+    ("shadow", LimitMode::Shadow),
+    ("tag", LimitMode::Tag),
+];
+const PREFLIGHTS: [(&str, Preflight); 2] = [("count", Preflight::Count), ("free", Preflight::Free)];
+
 /// Everything of a limit but its name and amounts.
 fn fields(both: &Both<'_>, ipv6_prefix: u8, found: &mut Findings) -> LimitDecl {
     let mut except = Vec::new();
@@ -239,12 +246,6 @@ fn fields(both: &Both<'_>, ipv6_prefix: u8, found: &mut Findings) -> LimitDecl {
         ("share", IfMissing::Share),
         ("reject", IfMissing::Reject),
     ];
-    let modes = [
-        ("enforce", LimitMode::Enforce),
-        ("shadow", LimitMode::Shadow),
-        ("tag", LimitMode::Tag),
-    ];
-    let preflights = [("count", Preflight::Count), ("free", Preflight::Free)];
     LimitDecl {
         name: At {
             value: String::new(),
@@ -278,12 +279,12 @@ fn fields(both: &Both<'_>, ipv6_prefix: u8, found: &mut Findings) -> LimitDecl {
             .unwrap_or_default(),
         mode: both
             .get("mode")
-            .and_then(|node| decode::word(node, "a mode", &modes, &[], found))
+            .and_then(|node| decode::word(node, "a mode", &MODES, &[], found))
             .map(|at| at.value)
             .unwrap_or_default(),
         preflight: both
             .get("preflight")
-            .and_then(|node| decode::word(node, "a rule for preflights", &preflights, &[], found))
+            .and_then(|node| decode::word(node, "a rule for preflights", &PREFLIGHTS, &[], found))
             .map(|at| at.value),
         if_down: both.get("if_down").and_then(|node| if_down(node, found)),
     }
