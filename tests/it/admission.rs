@@ -17,10 +17,7 @@ fn passed(statuses: &[u16]) -> usize {
 
 /// The store lines of both stores.
 fn stores(redis: &RedisServer) -> [String; 2] {
-    [
-        "store: memory".to_owned(),
-        format!("store: {}", redis.url()),
-    ]
+    ["store: memory".to_owned(), redis.store()]
 }
 
 // R01: a request that the narrow limit rejects does not spend the broad one, in whichever order they stand.
@@ -79,8 +76,8 @@ fn a_burst_below_the_rate_limits() {
 fn simultaneous_requests_are_counted_one_by_one() {
     let (redis, upstream) = (RedisServer::start(), Upstream::echo());
     let yaml = format!(
-        "store: {}\nupstream: {}\nlimits:\n  log:\n    per: ip\n    algorithm: sliding_log\n    allow: 5 per 10 minutes\n",
-        redis.url(),
+        "{}\nupstream: {}\nlimits:\n  log:\n    per: ip\n    algorithm: sliding_log\n    allow: 5 per 10 minutes\n",
+        redis.store(),
         upstream.url()
     );
     let gateways = [Gateway::start(&yaml), Gateway::start(&yaml)];

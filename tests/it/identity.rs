@@ -53,8 +53,8 @@ fn a_dual_stack_listener_gives_the_same_key() {
     std::fs::write(
         &file,
         format!(
-            "listen: \"[::]:0\"\nadmin: 127.0.0.1:0\nstore: {}\nupstream: {}\nlimits:\n  id:\n    per: ip\n    allow: 9 per minute\n",
-            redis.url(),
+            "listen: \"[::]:0\"\nadmin: 127.0.0.1:0\n{}\nupstream: {}\nlimits:\n  id:\n    per: ip\n    allow: 9 per minute\n",
+            redis.store(),
             upstream.url()
         ),
     )
@@ -216,8 +216,8 @@ fn a_key_that_comes_twice_is_refused() {
 fn credentials_stand_nowhere() {
     let (redis, upstream) = (RedisServer::start(), Upstream::echo());
     let gateway = Gateway::start(&format!(
-        "store: {}\nupstream: {}\nlimits:\n  h:\n    per: header Authorization\n    allow: 2 per minute\n",
-        redis.url(),
+        "{}\nupstream: {}\nlimits:\n  h:\n    per: header Authorization\n    allow: 2 per minute\n",
+        redis.store(),
         upstream.url()
     ));
     let secret = "s3cr3t-t0ken";

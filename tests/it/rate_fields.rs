@@ -22,10 +22,7 @@ fn parameter(field: &str, name: &str) -> i64 {
 #[test]
 fn a_rejected_client_is_told_until_when() {
     let (redis, upstream) = (RedisServer::start(), Upstream::echo());
-    for store in [
-        "store: memory".to_owned(),
-        format!("store: {}", redis.url()),
-    ] {
+    for store in ["store: memory".to_owned(), redis.store()] {
         let gateway = limited(
             &upstream,
             &store,

@@ -11,10 +11,7 @@ use crate::support::{Client, Gateway, RedisServer, Upstream, codes, eventually};
 #[test]
 fn counts_survive_every_reload() {
     let (redis, upstream) = (RedisServer::start(), Upstream::echo());
-    for store in [
-        "store: memory".to_owned(),
-        format!("store: {}", redis.url()),
-    ] {
+    for store in ["store: memory".to_owned(), redis.store()] {
         for algorithm in ALGORITHMS {
             let limit = |allow: &str| {
                 format!(

@@ -7,8 +7,8 @@ use crate::support::{Client, Gateway, RedisServer, Upstream, code, codes, eventu
 
 fn limited(redis: &RedisServer, upstream: &Upstream, limit: &str) -> Gateway {
     Gateway::start(&format!(
-        "access_log: off\nstore: {}\nupstream: {}\nlimits:\n  n:\n{limit}",
-        redis.url(),
+        "access_log: off\n{}\nupstream: {}\nlimits:\n  n:\n{limit}",
+        redis.store(),
         upstream.url()
     ))
 }
@@ -295,8 +295,8 @@ fn it_starts_without_redis_and_connects_later() {
 fn the_key_says_what_it_is() {
     let (redis, upstream) = (RedisServer::start(), Upstream::echo());
     let gateway = Gateway::start(&format!(
-        "store: {}\nupstream: {}\nlimits:\n  per-ip:\n    per: ip\n    allow: 100 per minute\n",
-        redis.url(),
+        "{}\nupstream: {}\nlimits:\n  per-ip:\n    per: ip\n    allow: 100 per minute\n",
+        redis.store(),
         upstream.url()
     ));
     gateway.get("/");
@@ -337,7 +337,7 @@ fn users_and_databases_of_redis_are_used() {
     let (redis, upstream) = (RedisServer::start(), Upstream::echo());
     redis.command(&["ACL", "SETUSER", "gate", "on", ">pa:ss@word", "~*", "+@all"]);
     let gateway = Gateway::start(&format!(
-        "store:\n  redis: {}/3\n  username: gate\n  password: \"pa:ss@word\"\n  prefix: mine\nupstream: {}\nlimits:\n  n:\n    per: ip\n    allow: 1 per hour\n",
+        "store:\n  redis: {}/3\n  deadline: 5s\n  username: gate\n  password: \"pa:ss@word\"\n  prefix: mine\nupstream: {}\nlimits:\n  n:\n    per: ip\n    allow: 1 per hour\n",
         redis.url(),
         upstream.url()
     ));
