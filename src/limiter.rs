@@ -19,14 +19,14 @@ use smallvec::SmallVec;
 
 use crate::limit::key::{Derived, Found};
 use crate::limit::{Charge, ChargeId, Key, Quota, Retry, Stake};
-use crate::policy::{IfDown, Limit, LimitMode, Mode, Policy, Preflight};
+use crate::policy::{Count, IfDown, Limit, LimitMode, Mode, Policy, Preflight};
 use crate::request::Facts;
 use crate::route::Hit;
 use crate::store::{Origin, Store, random_number};
 use crate::telemetry::{Decided, DecisionSource, LimitEvents};
 use crate::time::Micros;
 use meeting::{Asked, Meeting};
-use settle::Spent;
+use settle::{Settlement, Spent};
 
 /// One amount of a limit as the client is shown it: indexes into the policy, and what is left.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -180,11 +180,15 @@ impl Limiter {
             meeting.decide(index, Decided::Allowed);
         }
         for (amount, held) in limit.amounts.iter().enumerate() {
+            let id = self.next_id();
+            if let Count::Answers(answers) = limit.count {
+                meeting.counted.push((id, answers));
+            }
             meeting.charges.push(Charge {
                 key: Key::of(shared.prefix(), &identity, &limit.name, &held.code),
                 meter: held.meter,
                 cost: limit.cost,
-                id: self.next_id(),
+                id,
                 stake,
             });
             meeting.asked.push(Asked {
@@ -221,7 +225,18 @@ impl Limiter {
         delay: Micros,
         spent: SmallVec<[Spent; 4]>,
     ) -> Admission {
-        Admission::new(delay, meeting.shown, meeting.met, spent, &self.store)
+        let Meeting {
+            shown,
+            met,
+            counted,
+            ..
+        } = meeting;
+        Admission::new(
+            delay,
+            shown,
+            met,
+            Settlement::new(spent, counted, &self.store),
+        )
     }
 
     fn next_id(&self) -> ChargeId {

@@ -3,6 +3,10 @@
 //! No field here is text that still needs reading, a name that still needs resolving, or an option that means "use the
 //! default". A request meets it through [`Policy::route_index`], [`Policy::skip`] and [`Policy::limit_index`].
 
+mod answers;
+
+pub use answers::{Answers, Count};
+
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -122,6 +126,8 @@ pub struct Limit {
     pub amounts: Vec<Amount>,
     /// What a request costs.
     pub cost: Cost,
+    /// Which requests it counts in the end.
+    pub count: Count,
     /// Whether it rejects.
     pub mode: LimitMode,
     /// What CORS preflights are to it.

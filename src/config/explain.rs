@@ -31,6 +31,8 @@ pub(super) struct LimitWords {
     pub(super) except: String,
     /// A sentence for each amount.
     pub(super) amounts: Vec<String>,
+    /// The answers that count; none: every request.
+    pub(super) count: Option<String>,
 }
 
 /// One amount: "100 per minute, burst 20: at most 20 at once, then one every 600 ms".
@@ -223,6 +225,9 @@ fn describe(out: &mut String, limit: &Limit, words: &LimitWords, policy: &Policy
     };
     if let Some(missing) = missing {
         line(out, &format!("    {missing}"));
+    }
+    if let Some(answers) = &words.count {
+        line(out, &format!("    counts only what is answered {answers}"));
     }
     if limit.preflight == Preflight::Free {
         line(out, "    CORS preflights are free of it");

@@ -1,5 +1,6 @@
 //! What was typed: every section of the file, its words read and its places kept, nothing resolved yet.
 
+mod answers;
 mod clients;
 mod headers;
 mod limits;

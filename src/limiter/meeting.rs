@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
+use super::settle::Counted;
 use super::{Met, Refusal, Shown, counts_locally, watched};
 use crate::limit::{Charge, Decision, Retry, Ruling, Stake, Verdict};
 use crate::policy::{Limit, Policy};
@@ -22,6 +23,8 @@ pub(super) struct Meeting<'p> {
     pub(super) shown: Vec<Shown>,
     /// How the request fared with each limit.
     pub(super) met: Met,
+    /// The charges that only some answers make good.
+    pub(super) counted: Counted,
 }
 
 /// Which amount of which limit a charge is for.
@@ -42,6 +45,7 @@ impl<'p> Meeting<'p> {
             asked: SmallVec::new(),
             shown: Vec::new(),
             met: Met::new(),
+            counted: Counted::new(),
         }
     }
 

@@ -3,12 +3,16 @@
 use smallvec::SmallVec;
 
 use super::{Met, Shown};
-use crate::limit::Receipt;
+use crate::limit::{ChargeId, Receipt};
+use crate::policy::Answers;
 use crate::store::{Origin, Store};
 use crate::time::Micros;
 
 /// A receipt, and the store that gave it and takes it back.
 pub(super) type Spent = (Origin, Receipt);
+
+/// Charges that only some answers make good; every other charge stays whatever the answer.
+pub(super) type Counted = SmallVec<[(ChargeId, Answers); 1]>;
 
 /// Proof that a request may go upstream.
 ///
@@ -38,21 +42,12 @@ pub enum Outcome {
 }
 
 impl Admission {
-    pub(super) fn new(
-        delay: Micros,
-        shown: Vec<Shown>,
-        met: Met,
-        spent: SmallVec<[Spent; 4]>,
-        store: &Store,
-    ) -> Self {
+    pub(super) fn new(delay: Micros, shown: Vec<Shown>, met: Met, settlement: Settlement) -> Self {
         Self {
             delay,
             shown,
             met,
-            settlement: Settlement {
-                spent,
-                store: store.clone(),
-            },
+            settlement,
         }
     }
 
@@ -65,24 +60,43 @@ impl Admission {
 
 /// What was spent, until it is settled.
 #[derive(Debug)]
-struct Settlement {
+pub(super) struct Settlement {
     spent: SmallVec<[Spent; 4]>,
+    counted: Counted,
     store: Store,
 }
 
 impl Settlement {
+    pub(super) fn new(spent: SmallVec<[Spent; 4]>, counted: Counted, store: &Store) -> Self {
+        Self {
+            spent,
+            counted,
+            store: store.clone(),
+        }
+    }
+
     /// The receipts are taken out, so that whatever comes later finds nothing to settle.
     fn settle(&mut self, outcome: Outcome) {
         let spent = std::mem::take(&mut self.spent);
-        match outcome {
-            Outcome::NotSent => {
-                for (origin, receipt) in spent {
-                    self.store.give_back(origin, &[receipt]);
-                }
+        for (origin, receipt) in spent {
+            let given_back = match outcome {
+                Outcome::NotSent => true,
+                Outcome::Answered(status) => self
+                    .answers_to(&receipt)
+                    .is_some_and(|answers| !answers.contains(status)),
+                // Once the first byte went upstream, a charge stays.
+                Outcome::Unknown => false,
+            };
+            if given_back {
+                self.store.give_back(origin, &[receipt]);
             }
-            // Once the first byte went upstream, a charge stays.
-            Outcome::Answered(_) | Outcome::Unknown => {}
         }
+    }
+
+    /// The answers that make a charge good, where not every one does.
+    fn answers_to(&self, receipt: &Receipt) -> Option<&Answers> {
+        let mut counted = self.counted.iter();
+        counted.find_map(|(id, answers)| (*id == receipt.id).then_some(answers))
     }
 }
 

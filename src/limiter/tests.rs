@@ -11,7 +11,7 @@ use crate::identify::ClientRules;
 use crate::limit::algorithm::{Bucket, BucketSpec, Refill, SlidingWindow};
 use crate::limit::key::{IfMissing, KeySpec, Source};
 use crate::limit::{Cost, Meter};
-use crate::policy::{Amount, Drain, RedisAddress, RedisSpec, StoreSpec};
+use crate::policy::{Amount, Count, Drain, RedisAddress, RedisSpec, StoreSpec};
 use crate::request::{Client, PeerTrust, Target};
 use crate::route::{Index, Matcher, PathRules, Width};
 use crate::store::redis::tests::server::Server;
@@ -70,6 +70,7 @@ fn limit(name: &str, amounts: Vec<Amount>) -> Limit {
         per_words: Arc::from("client address"),
         amounts,
         cost: Cost::ONE,
+        count: Count::Every,
         mode: LimitMode::Enforce,
         preflight: Preflight::Count,
         if_down: IfDown::Local,

@@ -25,4 +25,5 @@ mod operating;
 mod proxying;
 mod rate_fields;
 mod reloading;
+mod settling;
 mod storing;

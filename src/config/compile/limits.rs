@@ -13,7 +13,7 @@ use super::routes::{Routes, captures};
 use super::{check_name, check_routes_exist, exact, meters, queues, words};
 use crate::limit::key::Source;
 use crate::limit::{Cost, KeySpec};
-use crate::policy::{Limit, Preflight};
+use crate::policy::{Count, Limit, Preflight};
 use crate::route::{Index, Matcher, PathPattern, Width};
 
 /// Limits, with what they apply to.
@@ -146,6 +146,7 @@ fn limit(
             .into_iter()
             .unzip(),
     };
+    warn_of_burst(decl, found);
     let per = &decl.per.as_ref()?.value;
     let except = decl
         .except
@@ -165,6 +166,10 @@ fn limit(
         per_words: Arc::from(per.words.as_str()),
         amounts,
         cost: Cost::ONE,
+        count: decl
+            .count
+            .as_ref()
+            .map_or(Count::Every, |count| count.value.0.clone()),
         mode: decl.mode,
         preflight: decl.preflight.unwrap_or_else(|| preflight(per)),
         if_down: decl.if_down.unwrap_or(file.store_if_down),
@@ -173,6 +178,24 @@ fn limit(
         when: words(&decl.when),
         except: words(&decl.except),
         amounts: sentences,
+        count: decl.count.as_ref().map(|count| count.value.1.clone()),
     };
     Some((limit, words))
+}
+
+/// A bucket drains while the answer is on its way, and what has drained is not given back a second time.
+fn warn_of_burst(decl: &LimitDecl, found: &mut Findings) {
+    let Some(count) = &decl.count else { return };
+    let bursts = match &decl.allow {
+        Some(Allow::Rates(rates)) => rates.iter().any(|rate| rate.value.burst.is_some()),
+        Some(Allow::Unlimited) | None => false,
+    };
+    if bursts {
+        found
+            .warn(
+                count.span,
+                "with a burst, less is given back the later the answer comes",
+            )
+            .help("leave out `burst`, and a window gives back in full");
+    }
 }

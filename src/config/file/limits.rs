@@ -8,9 +8,10 @@ use super::super::matcher::{self, Place, Typed};
 use super::super::node::{Kind, Node};
 use super::super::report::Findings;
 use super::super::units::{self, Rate};
+use super::answers;
 use crate::limit::algorithm::Refill;
 use crate::limit::key::IfMissing;
-use crate::policy::{IfDown, LimitMode, Preflight};
+use crate::policy::{Count, IfDown, LimitMode, Preflight};
 
 /// A limit, as it was typed, with what `defaults` says where it says nothing.
 #[derive(Debug)]
@@ -34,6 +35,8 @@ pub(in crate::config) struct LimitDecl {
     pub(in crate::config) preflight: Option<Preflight>,
     /// None: what the store says.
     pub(in crate::config) if_down: Option<IfDown>,
+    /// None: every request. With the statuses as they were typed.
+    pub(in crate::config) count: Option<At<(Count, String)>>,
 }
 
 /// What a limit allows.
@@ -97,9 +100,9 @@ const LIMIT: Shape = Shape {
         "mode",
         "preflight",
         "if_down",
+        "count",
     ],
     later: &[
-        "count",
         "cost",
         "overrides",
         "plans",
@@ -126,6 +129,7 @@ const DEFAULTS: Shape = Shape {
         "mode",
         "preflight",
         "if_down",
+        "count",
     ],
     later: LIMIT.later,
 };
@@ -224,37 +228,36 @@ const MODES: [(&str, LimitMode); 3] = [
     ("shadow", LimitMode::Shadow),
     ("tag", LimitMode::Tag),
 ];
+const MISSING: [(&str, IfMissing); 4] = [
+    ("ip", IfMissing::Ip),
+    ("skip", IfMissing::Skip),
+    ("share", IfMissing::Share),
+    ("reject", IfMissing::Reject),
+];
 const PREFLIGHTS: [(&str, Preflight); 2] = [("count", Preflight::Count), ("free", Preflight::Free)];
 
 /// Everything of a limit but its name and amounts.
 fn fields(both: &Both<'_>, ipv6_prefix: u8, found: &mut Findings) -> LimitDecl {
-    let mut except = Vec::new();
-    for name in ["except", "skip"] {
-        except.extend(
-            both.get(name)
-                .map(|node| matcher::list(node, Place::Elsewhere, found))
-                .unwrap_or_default(),
-        );
-    }
+    let matchers = |name: &str, found: &mut Findings| {
+        let listed = both
+            .get(name)
+            .map(|node| matcher::list(node, Place::Elsewhere, found));
+        listed.unwrap_or_default()
+    };
+    let except = [matchers("except", found), matchers("skip", found)]
+        .into_iter()
+        .flatten()
+        .collect();
     let refills = [
         ("continuous", Refill::Continuous),
         ("interval", Refill::Interval),
-    ];
-    let missing = [
-        ("ip", IfMissing::Ip),
-        ("skip", IfMissing::Skip),
-        ("share", IfMissing::Share),
-        ("reject", IfMissing::Reject),
     ];
     LimitDecl {
         name: At {
             value: String::new(),
             span: both.own.span,
         },
-        when: both
-            .get("when")
-            .map(|node| matcher::list(node, Place::Elsewhere, found))
-            .unwrap_or_default(),
+        when: matchers("when", found),
         except,
         per: both
             .get("per")
@@ -274,7 +277,7 @@ fn fields(both: &Both<'_>, ipv6_prefix: u8, found: &mut Findings) -> LimitDecl {
             .and_then(|node| decode::word(node, "a refill", &refills, &[], found)),
         if_missing: both
             .get("if_missing")
-            .and_then(|node| decode::word(node, "a rule for missing keys", &missing, &[], found))
+            .and_then(|node| decode::word(node, "a rule for missing keys", &MISSING, &[], found))
             .map(|at| at.value)
             .unwrap_or_default(),
         mode: both
@@ -287,6 +290,9 @@ fn fields(both: &Both<'_>, ipv6_prefix: u8, found: &mut Findings) -> LimitDecl {
             .and_then(|node| decode::word(node, "a rule for preflights", &PREFLIGHTS, &[], found))
             .map(|at| at.value),
         if_down: both.get("if_down").and_then(|node| if_down(node, found)),
+        count: both
+            .get("count")
+            .and_then(|node| answers::count(node, found)),
     }
 }
 
