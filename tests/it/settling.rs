@@ -165,3 +165,30 @@ fn a_gateway_that_is_killed_keeps_the_charge() {
     drop(clients);
     assert_eq!(Gateway::start(&yaml).get("/login").status, 429);
 }
+
+#[test]
+fn an_upstream_that_does_not_answer_in_time_keeps_the_charge() {
+    let upstream = upstream_doing(|mut stream| {
+        drop(stream.read(&mut [0]));
+    });
+    let yaml = file("store: memory", "u").replace(
+        "upstream: u\n",
+        &format!(
+            "upstreams:\n  u:\n    servers: [\"{upstream}\"]\n    timeouts: {{response: 200ms}}\nroutes:\n  - match: /**\n    to: u\n"
+        ),
+    );
+    let gateway = Gateway::start(&yaml);
+    let statuses: Vec<u16> = (0..7).map(|_| gateway.get("/login").status).collect();
+    assert_eq!(statuses, [504, 504, 504, 504, 504, 429, 429]);
+}
+
+#[test]
+fn twenty_right_passwords_in_a_row_pass() {
+    let redis = RedisServer::start();
+    for store in ["store: memory".to_owned(), redis.store()] {
+        let upstream = login();
+        let gateway = Gateway::start(&file(&store, &upstream.url()));
+        let statuses = codes(20, gateway.address, "/login", &["X-Password: right"]);
+        assert_eq!(statuses, [200; 20], "{store}");
+    }
+}

@@ -1,6 +1,7 @@
 //! `count`: which answers a limit counts.
 
 use super::super::decode::{self, At};
+use super::super::nearest::nearest;
 use super::super::node::Node;
 use super::super::report::Findings;
 use crate::policy::{Answers, Count};
@@ -11,11 +12,13 @@ const FORM: &str = "as `count: responses 401, 403, 5xx`; left out, every request
 pub(super) fn count(node: &Node, found: &mut Findings) -> Option<At<(Count, String)>> {
     let text = decode::text(node, "`count`", found)?;
     let Some(listed) = text.strip_prefix("responses ").map(str::trim) else {
+        let first = text.split_whitespace().next().unwrap_or_default();
         found
             .error(
                 node.span,
                 format!("`{text}` does not say which answers count"),
             )
+            .meant(nearest(first, ["responses"]))
             .help(FORM);
         return None;
     };
