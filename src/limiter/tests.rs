@@ -11,7 +11,7 @@ use crate::identify::ClientRules;
 use crate::limit::algorithm::{Bucket, BucketSpec, Refill, SlidingWindow};
 use crate::limit::key::{IfMissing, KeySpec, Source};
 use crate::limit::{Cost, Meter};
-use crate::policy::{Amount, Count, Drain, RedisAddress, RedisSpec, StoreSpec};
+use crate::policy::{Amount, Answers, Count, Drain, RedisAddress, RedisSpec, StoreSpec};
 use crate::request::{Client, PeerTrust, Target};
 use crate::route::{Index, Matcher, PathRules, Width};
 use crate::store::redis::tests::server::Server;
@@ -455,4 +455,32 @@ async fn going_over_to_this_process_is_no_fresh_allowance() {
         "this process knows of one"
     );
     assert!(matches!(house.admit().await, Err(Refusal::Limited { .. })));
+}
+
+#[tokio::test]
+async fn the_answer_gives_back_in_shadow_and_locally_too() {
+    let mut answers = Answers::default();
+    answers.insert(401);
+    let counted = |mode| Limit {
+        mode,
+        count: Count::Answers(answers),
+        ..limit("failed", vec![amount(100, 1)])
+    };
+    let shadow = Limit {
+        amounts: vec![amount(1, 1)],
+        ..counted(LimitMode::Shadow)
+    };
+    let shadow = House::new(policy(MEMORY, vec![shadow]));
+    let local = House::new(policy(away(), vec![counted(LimitMode::Enforce)]));
+    for house in [&shadow, &local] {
+        for status in [200, 302, 401] {
+            let admission = house.admit().await.unwrap();
+            assert_eq!(met(&admission), [Decided::Allowed], "before {status}");
+            admission.settle(Outcome::Answered(
+                hyper::StatusCode::from_u16(status).unwrap(),
+            ));
+        }
+    }
+    assert_ne!(met(&shadow.admit().await.unwrap()), [Decided::Allowed]);
+    assert!(matches!(local.admit().await, Err(Refusal::Limited { .. })));
 }
