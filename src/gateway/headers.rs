@@ -1,6 +1,9 @@
 //! Header fields on their way through (RFC 9110 section 7.6): what belongs to one connection stays on it, what tells who
 //! the client is comes from the gateway.
 
+use std::hash::{BuildHasher, RandomState};
+use std::sync::LazyLock;
+
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, StatusCode, Version};
@@ -17,8 +20,16 @@ const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host")
 const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 /// The upstream may believe it: what clients send under this name is dropped, as all that begins with `sluice-`.
 const SLUICE_OVER_LIMIT: HeaderName = HeaderName::from_static("sluice-over-limit");
-/// How this gateway calls itself in `Via` and `Proxy-Status`.
+/// How every gateway calls itself in `Proxy-Status`.
 pub(super) const PSEUDONYM: &str = "sluice";
+/// How this process calls itself in `Via`: another gateway in front of it or behind it is no loop.
+static OWN_NAME: LazyLock<String> = LazyLock::new(|| {
+    let number = RandomState::new().hash_one(std::process::id());
+    format!("{PSEUDONYM}-{number:016x}")
+});
+static VIA_1_0: LazyLock<HeaderValue> = LazyLock::new(|| via_after("1.0"));
+static VIA_1_1: LazyLock<HeaderValue> = LazyLock::new(|| via_after("1.1"));
+static VIA_2: LazyLock<HeaderValue> = LazyLock::new(|| via_after("2"));
 
 /// What a request's head is rewritten with.
 #[derive(Debug)]
@@ -167,7 +178,7 @@ pub(super) fn takes_trailers(fields: &HeaderMap) -> bool {
     })
 }
 
-/// Whether the request has passed this gateway already.
+/// Whether the request has passed this process already.
 pub(super) fn came_before(fields: &HeaderMap) -> bool {
     tokens(fields, header::VIA).any(|entry| {
         let mut words = entry
@@ -175,7 +186,7 @@ pub(super) fn came_before(fields: &HeaderMap) -> bool {
             .filter(|word| !word.is_empty());
         words
             .nth(1)
-            .is_some_and(|by| by.eq_ignore_ascii_case(PSEUDONYM.as_bytes()))
+            .is_some_and(|by| by.eq_ignore_ascii_case(OWN_NAME.as_bytes()))
     })
 }
 
@@ -197,9 +208,15 @@ fn listed(fields: &HeaderMap, counted: &[HeaderName]) -> SmallVec<[HeaderName; 4
 }
 
 fn via(version: Version) -> HeaderValue {
-    HeaderValue::from_static(match version {
-        Version::HTTP_10 => "1.0 sluice",
-        Version::HTTP_2 => "2 sluice",
-        _ => "1.1 sluice",
-    })
+    match version {
+        Version::HTTP_10 => VIA_1_0.clone(),
+        Version::HTTP_2 => VIA_2.clone(),
+        _ => VIA_1_1.clone(),
+    }
+}
+
+/// What a request that came over this version of HTTP gets (RFC 9110 section 7.6.3).
+fn via_after(version: &str) -> HeaderValue {
+    HeaderValue::try_from(format!("{version} {}", *OWN_NAME))
+        .unwrap_or(HeaderValue::from_static(PSEUDONYM))
 }

@@ -293,6 +293,25 @@ fn a_loop_ends() {
 }
 
 #[test]
+fn two_gateways_in_a_row_are_no_loop() {
+    let upstream = Upstream::echo();
+    let inner = plain(&upstream.url());
+    let outer = plain(&format!("http://{}", inner.address));
+
+    assert_eq!(outer.get("/").status, 200);
+
+    let seen = upstream.last();
+    let names: Vec<&str> = seen
+        .all("via")
+        .into_iter()
+        .flat_map(|line| line.split(','))
+        .filter_map(|entry| entry.trim().strip_prefix("1.1 sluice-"))
+        .collect();
+    assert_eq!(names.len(), 2, "{}", seen.head);
+    assert_ne!(names[0], names[1]);
+}
+
+#[test]
 fn a_head_request_keeps_the_upstreams_length() {
     let upstream = Upstream::scripted("HTTP/1.1 200 OK\r\nContent-Length: 12345\r\n\r\n");
     let gateway = plain(&upstream.url());

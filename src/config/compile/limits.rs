@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::super::decode::At;
 use super::super::explain::LimitWords;
-use super::super::file::{Allow, File, LimitDecl};
+use super::super::file::{Algorithm, Allow, File, LimitDecl};
 use super::super::key::Per;
 use super::super::nearest::nearest;
 use super::super::report::{Findings, Span};
@@ -190,12 +190,18 @@ fn warn_of_burst(decl: &LimitDecl, found: &mut Findings) {
         Some(Allow::Rates(rates)) => rates.iter().any(|rate| rate.value.burst.is_some()),
         Some(Allow::Unlimited) | None => false,
     };
-    if bursts {
+    let buckets = decl.algorithm.as_ref().is_some_and(|algorithm| {
+        matches!(
+            algorithm.value,
+            Algorithm::TokenBucket | Algorithm::LeakyBucket
+        )
+    });
+    if bursts || buckets {
         found
             .warn(
                 count.span,
-                "with a burst, less is given back the later the answer comes",
+                "a bucket gives back less the later the answer comes",
             )
-            .help("leave out `burst`, and a window gives back in full");
+            .help("a window gives back in full: leave out `burst`, or the bucket's `algorithm`");
     }
 }
