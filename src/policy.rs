@@ -4,17 +4,23 @@
 //! default". A request meets it through [`Policy::route_index`], [`Policy::skip`] and [`Policy::limit_index`].
 
 mod answers;
+mod fields;
+mod limit;
+mod store;
+mod upstream;
 
 pub use answers::{Answers, Count};
+pub use fields::{HeaderFields, LegacyReset, RateLimitDialect};
+pub use limit::{Amount, IfDown, Limit, LimitMode, Preflight};
+pub use store::{RedisAddress, RedisSpec, StoreSpec};
+pub use upstream::{HostRule, Route, ServerSpec, UpstreamSpec, UpstreamTimeouts};
 
 use std::net::SocketAddr;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::identify::ClientRules;
-use crate::limit::{Cost, KeySpec, Meter};
 use crate::route::{Index, PathRules};
 
 /// A `gateway.yaml`, compiled.
@@ -64,230 +70,6 @@ pub enum Mode {
     Enforce,
     /// It counts and reports, and never rejects.
     Shadow,
-}
-
-/// What becomes of a request that is over a limit.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum LimitMode {
-    /// It is rejected.
-    #[default]
-    Enforce,
-    /// It passes; it is only counted and reported.
-    Shadow,
-    /// It passes, and the upstream is told the limit's name.
-    Tag,
-}
-
-/// In which fields clients are told about their limits.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub struct HeaderFields {
-    /// `RateLimit-Policy` and `RateLimit`.
-    pub ratelimit: RateLimitDialect,
-    /// `X-RateLimit-Limit`, `X-RateLimit-Remaining` and `X-RateLimit-Reset`.
-    pub legacy: LegacyReset,
-    /// The most by which a rejected client is told to wait longer than it must; default 0.
-    pub retry_jitter: Duration,
-}
-
-/// How `RateLimit-Policy` and `RateLimit` are written.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum RateLimitDialect {
-    /// As draft-ietf-httpapi-ratelimit-headers-11 says.
-    #[default]
-    Draft11,
-    /// Not at all.
-    Off,
-}
-
-/// What `X-RateLimit-Reset` says.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum LegacyReset {
-    /// None of the three fields is sent.
-    #[default]
-    Off,
-    /// Seconds from now.
-    Delta,
-    /// Seconds since the Unix epoch.
-    Epoch,
-}
-
-/// A named rule: which requests, per which key, how much.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Limit {
-    /// Unique, `[a-z0-9][a-z0-9_-]{0,31}`.
-    pub name: Arc<str>,
-    /// Requests that it does not count, from its `except` and `skip`; compares exactly.
-    pub except: Index,
-    /// Whose counter is charged.
-    pub per: KeySpec,
-    /// `per` in words, for people: "client address", "header X-User-Id".
-    pub per_words: Arc<str>,
-    /// What is allowed; all of them hold. Empty: `unlimited`.
-    pub amounts: Vec<Amount>,
-    /// What a request costs.
-    pub cost: Cost,
-    /// Which requests it counts in the end.
-    pub count: Count,
-    /// Whether it rejects.
-    pub mode: LimitMode,
-    /// What CORS preflights are to it.
-    pub preflight: Preflight,
-    /// What it does while the store is away.
-    pub if_down: IfDown,
-}
-
-/// One amount of a limit, with the counter that holds it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Amount {
-    /// The algorithm with its amounts.
-    pub meter: Meter,
-    /// The same for one gateway on its own, while the store is away.
-    pub local: Meter,
-    /// CODE of the key: algorithm and window, as `sw60s`.
-    pub code: Arc<str>,
-    /// The name that clients see: the limit's, with the window where a limit has several (`per-user-1s`).
-    pub shown_as: Arc<str>,
-    /// The quota of a window: `q` of `RateLimit-Policy`.
-    pub quota: u64,
-    /// The window: `w` of `RateLimit-Policy`, in whole seconds, at least 1.
-    pub window: Duration,
-    /// The most that may pass at once, where that is not the quota.
-    pub burst: Option<u64>,
-    /// In words, as in "at most 100 per minute".
-    pub words: Arc<str>,
-}
-
-/// What CORS preflights are to a limit.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum Preflight {
-    /// Requests as any other.
-    #[default]
-    Count,
-    /// It does not apply to them: browsers send them without the fields that say who asks.
-    Free,
-}
-
-/// What a limit does when the store cannot answer in time.
-#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
-pub enum IfDown {
-    /// It lets pass.
-    Allow,
-    /// It answers 503.
-    Deny,
-    /// It counts in this process.
-    #[default]
-    Local,
-}
-
-/// Which requests go to which upstream.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Route {
-    /// Its name; left out, the text of its `match`.
-    pub name: Arc<str>,
-    /// The upstream that answers: an index into [`Policy::upstreams`].
-    pub upstream: usize,
-    /// The upstream's timeouts, with what the route says in their place.
-    pub timeouts: UpstreamTimeouts,
-}
-
-/// One or more servers that answer alike.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub struct UpstreamSpec {
-    /// Unique among upstreams.
-    pub name: Arc<str>,
-    /// At least one.
-    pub servers: Vec<ServerSpec>,
-    /// What `Host` the servers see.
-    pub host: HostRule,
-    /// How long each step may take.
-    pub timeouts: UpstreamTimeouts,
-}
-
-/// One server of an upstream.
-#[derive(Clone, Debug, Eq, Hash, PartialEq)]
-pub struct ServerSpec {
-    /// A name or an address; an IPv6 address without brackets.
-    pub host: Arc<str>,
-    /// Its port.
-    pub port: u16,
-}
-
-/// What `Host` an upstream sees.
-#[derive(Clone, Debug, Default, Eq, Hash, PartialEq)]
-pub enum HostRule {
-    /// The client's.
-    #[default]
-    Keep,
-    /// The server's own name and port.
-    Upstream,
-    /// This one.
-    Fixed(Arc<str>),
-}
-
-/// How long an upstream may take; every wait has one.
-#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
-pub struct UpstreamTimeouts {
-    /// To connect; default 2 s.
-    pub connect: Duration,
-    /// From the request to the head of its answer; default 60 s.
-    pub response: Duration,
-    /// Between two pieces of a body, either way, and for an idle connection; default 60 s.
-    pub idle: Duration,
-}
-
-impl Default for UpstreamTimeouts {
-    fn default() -> Self {
-        Self {
-            connect: Duration::from_secs(2),
-            response: Duration::from_secs(60),
-            idle: Duration::from_secs(60),
-        }
-    }
-}
-
-/// Where the state of the limits lives.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum StoreSpec {
-    /// In this process.
-    Memory {
-        /// How many keys at most.
-        max_keys: usize,
-    },
-    /// In one Redis.
-    Redis(RedisSpec),
-}
-
-/// One Redis.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub struct RedisSpec {
-    /// How it is reached.
-    pub address: RedisAddress,
-    /// ACL user.
-    pub username: Option<String>,
-    /// Password; never shown.
-    pub password: Option<Secret>,
-    /// Number of the database.
-    pub database: i64,
-    /// The first part of every key; default `sluice`.
-    pub prefix: Arc<str>,
-    /// How long a request waits for the store; default 25 ms.
-    pub deadline: Duration,
-    /// Bound on keys counted in this process while the store is away.
-    pub local_max_keys: usize,
-}
-
-/// How a Redis is reached.
-#[derive(Clone, Debug, Eq, PartialEq)]
-pub enum RedisAddress {
-    /// `redis://HOST:PORT`
-    Tcp {
-        /// A name or an address.
-        host: String,
-        /// Its port.
-        port: u16,
-    },
-    /// `unix:///path`
-    Unix(PathBuf),
 }
 
 /// How the gateway stops.

@@ -1,5 +1,6 @@
 //! What was typed: every section of the file, its words read and its places kept, nothing resolved yet.
 
+mod amounts;
 mod answers;
 mod clients;
 mod headers;
@@ -8,7 +9,8 @@ mod paths;
 mod store;
 mod upstreams;
 
-pub(super) use limits::{Algorithm, Allow, LimitDecl, RateDecl};
+pub(super) use amounts::{Algorithm, Allow, RateDecl};
+pub(super) use limits::LimitDecl;
 pub(super) use upstreams::{RouteDecl, UpstreamDecl};
 
 use std::net::SocketAddr;

@@ -1,0 +1,88 @@
+//! What a limit means.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Count;
+use crate::limit::{Cost, KeySpec, Meter};
+use crate::route::Index;
+
+/// A named rule: which requests, per which key, how much.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limit {
+    /// Unique, `[a-z0-9][a-z0-9_-]{0,31}`.
+    pub name: Arc<str>,
+    /// Requests that it does not count, from its `except` and `skip`; compares exactly.
+    pub except: Index,
+    /// Whose counter is charged.
+    pub per: KeySpec,
+    /// `per` in words, for people: "client address", "header X-User-Id".
+    pub per_words: Arc<str>,
+    /// What is allowed; all of them hold. Empty: `unlimited`.
+    pub amounts: Vec<Amount>,
+    /// What a request costs.
+    pub cost: Cost,
+    /// Which requests it counts in the end.
+    pub count: Count,
+    /// Whether it rejects.
+    pub mode: LimitMode,
+    /// What CORS preflights are to it.
+    pub preflight: Preflight,
+    /// What it does while the store is away.
+    pub if_down: IfDown,
+}
+
+/// One amount of a limit, with the counter that holds it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Amount {
+    /// The algorithm with its amounts.
+    pub meter: Meter,
+    /// The same for one gateway on its own, while the store is away.
+    pub local: Meter,
+    /// CODE of the key: algorithm and window, as `sw60s`.
+    pub code: Arc<str>,
+    /// The name that clients see: the limit's, with the window where a limit has several (`per-user-1s`).
+    pub shown_as: Arc<str>,
+    /// The quota of a window: `q` of `RateLimit-Policy`.
+    pub quota: u64,
+    /// The window: `w` of `RateLimit-Policy`, in whole seconds, at least 1.
+    pub window: Duration,
+    /// The most that may pass at once, where that is not the quota.
+    pub burst: Option<u64>,
+    /// In words, as in "at most 100 per minute".
+    pub words: Arc<str>,
+}
+
+/// What CORS preflights are to a limit.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Preflight {
+    /// Requests as any other.
+    #[default]
+    Count,
+    /// It does not apply to them: browsers send them without the fields that say who asks.
+    Free,
+}
+
+/// What a limit does when the store cannot answer in time.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum IfDown {
+    /// It lets pass.
+    Allow,
+    /// It answers 503.
+    Deny,
+    /// It counts in this process.
+    #[default]
+    Local,
+}
+
+/// What becomes of a request that is over a limit.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum LimitMode {
+    /// It is rejected.
+    #[default]
+    Enforce,
+    /// It passes; it is only counted and reported.
+    Shadow,
+    /// It passes, and the upstream is told the limit's name.
+    Tag,
+}
