@@ -5,6 +5,7 @@
 
 mod bounds;
 mod bucket;
+mod concurrency;
 mod fixed_window;
 #[cfg(test)]
 mod laws;
@@ -12,6 +13,7 @@ mod sliding_log;
 mod sliding_window;
 
 pub use bucket::{Bucket, BucketSpec, Refill};
+pub use concurrency::{Concurrency, HEARTBEAT, LEASE};
 pub use fixed_window::FixedWindow;
 pub use sliding_log::SlidingLog;
 pub use sliding_window::SlidingWindow;
@@ -100,9 +102,9 @@ pub trait Judge {
     fn quota(&self, state: &State, now: Timestamp) -> Quota;
     /// The integers that the Lua twin is given, in its order; as many as [`Kind::params`] says.
     fn params(&self) -> SmallVec<[u64; 6]>;
-    /// Units a window.
+    /// Units a window; of concurrency, at once.
     fn amount(&self) -> u64;
-    /// The window, as it is counted: never shorter than the one asked for.
+    /// The window, as it is counted: never shorter than the one asked for. Of concurrency, the lease time.
     fn window(&self) -> Micros;
     /// [`Meter::divided`].
     fn divided(&self, by: NonZeroU32) -> Meter;
@@ -119,6 +121,8 @@ pub enum Meter {
     SlidingWindow(SlidingWindow),
     /// Token bucket, leaky bucket as meter, leaky bucket as queue.
     Bucket(Bucket),
+    /// So much at once, each piece held by a lease.
+    Concurrency(Concurrency),
 }
 
 /// Amounts that an algorithm cannot hold exactly, said for the person who wrote them.
@@ -148,11 +152,12 @@ pub struct Kind {
 }
 
 /// Every algorithm there is, ordered by code.
-pub const KINDS: [&Kind; 4] = [
+pub const KINDS: [&Kind; 5] = [
     &fixed_window::KIND,
     &sliding_log::KIND,
     &sliding_window::KIND,
     &bucket::KIND,
+    &concurrency::KIND,
 ];
 
 impl Meter {
@@ -164,6 +169,7 @@ impl Meter {
             Self::SlidingLog(meter) => meter,
             Self::SlidingWindow(meter) => meter,
             Self::Bucket(meter) => meter,
+            Self::Concurrency(meter) => meter,
         }
     }
 
@@ -175,16 +181,17 @@ impl Meter {
             Self::SlidingLog(_) => &sliding_log::KIND,
             Self::SlidingWindow(_) => &sliding_window::KIND,
             Self::Bucket(_) => &bucket::KIND,
+            Self::Concurrency(_) => &concurrency::KIND,
         }
     }
 
-    /// Units a window.
+    /// Units a window; of concurrency, at once.
     #[must_use]
     pub fn amount(&self) -> u64 {
         self.judge().amount()
     }
 
-    /// The window, as it is counted: never shorter than the one asked for.
+    /// The window, as it is counted: never shorter than the one asked for. Of concurrency, the lease time.
     #[must_use]
     pub fn window(&self) -> Micros {
         self.judge().window()

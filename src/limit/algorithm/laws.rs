@@ -1,12 +1,14 @@
 //! The laws of [`Judge`], each as a property of every algorithm, and brute-force oracles that share no code with them.
 
+mod leases;
 mod oracle;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::{
-    Bucket, BucketSpec, Entry, FixedWindow, Meter, Refill, SUM, SlidingLog, SlidingWindow, State,
+    Bucket, BucketSpec, Concurrency, Entry, FixedWindow, Meter, Refill, SUM, SlidingLog,
+    SlidingWindow, State,
 };
 use crate::limit::{ChargeId, Cost, Quota, Retry, Verdict};
 use crate::time::{EXACT, Micros, Timestamp};
@@ -195,6 +197,8 @@ fn meter() -> impl Strategy<Value = Meter> {
             SlidingWindow::new(n, Micros::new(p + 9_999)).unwrap()
         )),
         bucket().prop_map(Meter::Bucket),
+        (1_u64..20, window())
+            .prop_map(|(n, p)| Meter::Concurrency(Concurrency::new(n, Micros::new(p)).unwrap())),
     ]
 }
 
@@ -475,6 +479,8 @@ fn large() -> impl Strategy<Value = Meter> {
             .prop_map(|(n, p)| Meter::FixedWindow(FixedWindow::new(n, Micros::new(p)).unwrap())),
         (window())
             .prop_map(|p| Meter::SlidingLog(SlidingLog::new(10_000, Micros::new(p)).unwrap())),
+        (window())
+            .prop_map(|p| Meter::Concurrency(Concurrency::new(10_000, Micros::new(p)).unwrap())),
         (amount(), window()).prop_map(|(n, p)| Meter::SlidingWindow(
             SlidingWindow::new(n, Micros::new(p)).unwrap()
         )),
@@ -511,6 +517,7 @@ fn raised(meter: Meter, more: u64) -> Meter {
         Meter::SlidingWindow(_) => {
             Meter::SlidingWindow(SlidingWindow::new(amount, window).unwrap())
         }
+        Meter::Concurrency(_) => Meter::Concurrency(Concurrency::new(amount, window).unwrap()),
         Meter::Bucket(bucket) => {
             let spec = bucket.spec();
             Meter::Bucket(

@@ -41,7 +41,7 @@ pub(super) fn room(meter: Meter, admitted: &Admitted, now: u64) -> Room {
                 unit: 1,
             }
         }
-        Meter::SlidingLog(_) => Room {
+        Meter::SlidingLog(_) | Meter::Concurrency(_) => Room {
             used: since(now - window + 1),
             most: amount,
             unit: 1,
@@ -129,7 +129,9 @@ pub(super) fn within_bound(meter: Meter, admitted: &Admitted) -> Result<(), Test
             let span = at - start;
             let bound = match meter {
                 Meter::FixedWindow(_) => amount * (span / window + 2),
-                Meter::SlidingLog(_) | Meter::SlidingWindow(_) => amount * (span / window + 1),
+                Meter::SlidingLog(_) | Meter::SlidingWindow(_) | Meter::Concurrency(_) => {
+                    amount * (span / window + 1)
+                }
                 Meter::Bucket(bucket) => {
                     let spec = bucket.spec();
                     let tick = if spec.window.get() <= 3_600_000_000 {
