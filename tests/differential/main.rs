@@ -10,6 +10,7 @@
 )]
 
 mod golden;
+mod leases;
 mod mistakes;
 mod reports;
 mod server;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use sluice::limit::algorithm::{
-    Bucket, BucketSpec, FixedWindow, Refill, SlidingLog, SlidingWindow,
+    Bucket, BucketSpec, Concurrency, FixedWindow, Refill, SlidingLog, SlidingWindow,
 };
 use sluice::limit::{Charge, ChargeId, Cost, Key, Meter, Receipt, Stake, State, driver};
 use sluice::store::redis::script::Call;
@@ -14,6 +14,8 @@ use crate::server::Server;
 
 const STEPS: usize = 8_000;
 const EPOCH: u64 = 1_796_069_731_123_456;
+/// Keys: one for every kind and window.
+pub(crate) const COUNTERS: u64 = 24;
 
 /// Numbers that follow from a seed (splitmix64).
 pub(crate) struct Dice(pub(crate) u64);
@@ -36,18 +38,19 @@ const WINDOWS: [u64; 4] = [10_000, 1_000_000, 60_000_000, 90_000_000_000];
 
 /// A meter of the kind and window that belong to `counter`; its amounts differ from time to time.
 pub(crate) fn meter(counter: u64, dice: &mut Dice) -> Meter {
-    let window = Micros::new(WINDOWS[usize::try_from(counter / 5 % 4).unwrap()]);
+    let window = Micros::new(WINDOWS[usize::try_from(counter / 6 % 4).unwrap()]);
     let amount = if dice.one_in(8) {
         1 + dice.below(9_999)
     } else {
         1 + dice.below(12)
     };
-    match counter % 5 {
+    match counter % 6 {
         0 => Meter::FixedWindow(FixedWindow::new(amount, window).unwrap()),
         1 => Meter::SlidingLog(SlidingLog::new(amount, window).unwrap()),
         2 => Meter::SlidingWindow(SlidingWindow::new(amount, window).unwrap()),
+        3 => Meter::Concurrency(Concurrency::new(amount, window).unwrap()),
         kind => {
-            let refill = if kind == 3 {
+            let refill = if kind == 4 {
                 Refill::Continuous
             } else {
                 Refill::Interval
@@ -66,6 +69,17 @@ pub(crate) fn meter(counter: u64, dice: &mut Dice) -> Meter {
                 .unwrap(),
             )
         }
+    }
+}
+
+/// What renews the lease that `receipt` was given for.
+fn renewal(receipt: &Receipt) -> Charge {
+    Charge {
+        key: receipt.key.clone(),
+        meter: receipt.meter,
+        cost: receipt.cost,
+        id: receipt.id,
+        stake: Stake::Binding,
     }
 }
 
@@ -104,10 +118,10 @@ impl Walk {
     }
 
     fn request(&mut self) -> Vec<Charge> {
-        let first = self.dice.below(20);
+        let first = self.dice.below(COUNTERS);
         let count = 1 + self.dice.below(3);
         (0..count)
-            .map(|more| (first + 7 * more) % 20)
+            .map(|more| (first + 7 * more) % COUNTERS)
             .map(|counter| self.charge(counter))
             .collect()
     }
@@ -148,17 +162,32 @@ impl Walk {
                         count.min(8)
                     };
                     let back = self.dice.below(u64::try_from(back).unwrap());
-                    let receipt = self
-                        .receipts
-                        .remove(count - 1 - usize::try_from(back).unwrap());
+                    let place = count - 1 - usize::try_from(back).unwrap();
+                    let leased = matches!(self.receipts[place].meter, Meter::Concurrency(_));
+                    // A lease may be given back twice, and renewed after that.
+                    let receipt = if leased && self.dice.one_in(2) {
+                        self.receipts[place].clone()
+                    } else {
+                        self.receipts.remove(place)
+                    };
                     call.give_back(&receipt);
                     driver::give_back(self.state(&receipt.key, &receipt.meter), &receipt, now);
                 }
                 1 => {
-                    let counter = self.dice.below(20);
+                    let counter = self.dice.below(COUNTERS);
                     let charge = self.charge(counter);
                     call.spend(&charge);
                     driver::spend(self.state(&charge.key, &charge.meter), &charge, now);
+                }
+                2 if self.dice.one_in(2) => {
+                    let recent = self.receipts.iter().rev().take(40);
+                    let leases = recent.filter(|one| matches!(one.meter, Meter::Concurrency(_)));
+                    let leases: Vec<Charge> = leases.map(renewal).collect();
+                    let some = 1 + self.dice.below(4);
+                    for charge in leases.iter().take(usize::try_from(some).unwrap()) {
+                        call.spend(charge);
+                        driver::spend(self.state(&charge.key, &charge.meter), charge, now);
+                    }
                 }
                 _ => {
                     let charges = self.request();
@@ -178,6 +207,9 @@ impl Walk {
                     expected.push(Ok(ruling));
                 }
             }
+        }
+        if call.is_empty() {
+            return;
         }
         let (at, rulings) = self.server.call(&call, Some(now));
         assert_eq!(at, now);
