@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use super::compile::Plan;
-use super::file::{Algorithm, RateDecl};
+use super::file::{Algorithm, PerDecl};
 use super::units::{Rate, in_words, short};
-use crate::limit::algorithm::Refill;
+use crate::limit::algorithm::{LEASE, Refill};
 use crate::limit::key::IfMissing;
 use crate::policy::{
     HeaderFields, HostRule, IfDown, LegacyReset, Limit, LimitMode, Mode, Policy, Preflight,
@@ -36,7 +36,7 @@ pub(super) struct LimitWords {
 }
 
 /// One amount: "100 per minute, burst 20: at most 20 at once, then one every 600 ms".
-pub(super) fn sentence(plan: &Plan, rate: RateDecl, burst: Option<u64>) -> String {
+pub(super) fn sentence(plan: &Plan, rate: PerDecl, burst: Option<u64>) -> String {
     let words = Rate::words(rate.amount, rate.window);
     let window = short(rate.window);
     let micros = u64::try_from(rate.window.as_micros()).unwrap_or(u64::MAX);
@@ -73,6 +73,14 @@ pub(super) fn sentence(plan: &Plan, rate: RateDecl, burst: Option<u64>) -> Strin
             format!("{said}: at most {once} at once, then one every {every}")
         }
     }
+}
+
+/// `20 concurrent`.
+pub(super) fn at_once(slots: u64) -> String {
+    format!(
+        "{slots} concurrent: at most {slots} at once, each until its answer has ended; a gateway that dies frees its slots within {}",
+        in_words(LEASE.get())
+    )
 }
 
 /// The whole file.

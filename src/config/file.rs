@@ -6,10 +6,11 @@ mod clients;
 mod headers;
 mod limits;
 mod paths;
+mod slots;
 mod store;
 mod upstreams;
 
-pub(super) use amounts::{Algorithm, Allow, RateDecl};
+pub(super) use amounts::{Algorithm, Allow, PerDecl, RateDecl};
 pub(super) use limits::LimitDecl;
 pub(super) use upstreams::{RouteDecl, UpstreamDecl};
 

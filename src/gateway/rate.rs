@@ -34,7 +34,6 @@ struct Item {
     quota: u64,
     /// The most that may pass at once.
     burst: u64,
-    window: u64,
     pace: Pace,
 }
 
@@ -43,8 +42,10 @@ struct Item {
 enum Pace {
     /// Until what was spent counts no more.
     Window,
-    /// A bucket refills while it is spent: r / t must not promise more than q / w.
-    Bucket,
+    /// A bucket refills while it is spent: r / t must not promise more than q / w. With w in seconds.
+    Bucket(u64),
+    /// Nobody knows when someone is done.
+    Concurrency,
 }
 
 impl RateFields {
@@ -112,22 +113,27 @@ impl Item {
     fn compile(amount: &Amount) -> Self {
         let name = format!("\"{}\"", amount.shown_as);
         let quota = amount.quota.min(LARGEST);
-        let window = amount.window.as_secs().clamp(1, LARGEST);
-        let mut policy = format!("{name};q={quota};w={window}");
+        let window = amount
+            .window
+            .map(|window| window.as_secs().clamp(1, LARGEST));
+        let mut policy = format!("{name};q={quota}");
+        match window {
+            Some(window) => push(&mut policy, ";w=", window),
+            None => policy.push_str(";qu=\"concurrent-requests\""),
+        }
         if let Some(burst) = amount.burst {
             push(&mut policy, ";sluice-burst=", burst);
         }
-        let pace = if matches!(amount.meter, Meter::Bucket(_)) {
-            Pace::Bucket
-        } else {
-            Pace::Window
+        let pace = match (window, amount.meter) {
+            (Some(window), Meter::Bucket(_)) => Pace::Bucket(window),
+            (Some(_), _) => Pace::Window,
+            (None, _) => Pace::Concurrency,
         };
         Self {
             policy,
             name,
             quota,
             burst: amount.burst.unwrap_or(quota).min(LARGEST),
-            window,
             pace,
         }
     }
@@ -145,15 +151,18 @@ impl Item {
         let reset = shown.quota.reset_after;
         match (shown.rejected, &self.pace) {
             (Some(Retry::After(retry)), _) => Some(retry.ceil_seconds().max(1)),
-            (Some(Retry::Unknown), _) => None,
+            (Some(Retry::Unknown), _) | (_, Pace::Concurrency) => None,
             (_, Pace::Window) => Some(reset.ceil_seconds()),
-            (_, Pace::Bucket) => Some(reset.max(self.time_for(left(shown))).ceil_seconds()),
+            (_, Pace::Bucket(window)) => {
+                let time = self.time_for(left(shown), *window);
+                Some(reset.max(time).ceil_seconds())
+            }
         }
     }
 
-    /// How long the quota takes to yield `units`.
-    fn time_for(&self, units: u64) -> Micros {
-        let micros = u128::from(units) * u128::from(self.window) * 1_000_000;
+    /// How long a quota of so many seconds takes to yield `units`.
+    fn time_for(&self, units: u64, window: u64) -> Micros {
+        let micros = u128::from(units) * u128::from(window) * 1_000_000;
         let time = micros.div_ceil(u128::from(self.quota.max(1)));
         Micros::new(u64::try_from(time).unwrap_or(u64::MAX))
     }

@@ -191,10 +191,6 @@ impl Rejection {
                 retry: Retry::After(span),
                 ..
             }) => Some(span.ceil_seconds().max(1)),
-            Self::Refused(Refusal::Limited {
-                retry: Retry::Unknown,
-                ..
-            }) => Some(1),
             Self::Refused(Refusal::StoreDown { retry, .. }) => {
                 Some(crate::time::Micros::from(*retry).ceil_seconds().max(1))
             }

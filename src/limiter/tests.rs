@@ -51,7 +51,7 @@ fn amount(quota: u64, local: u64) -> Amount {
         code: Arc::from("sw1h"),
         shown_as: Arc::clone(&text),
         quota,
-        window: Duration::from_secs(3600),
+        window: Some(Duration::from_secs(3600)),
         burst: None,
         words: text,
     }

@@ -41,12 +41,13 @@ pub struct Amount {
     pub local: Meter,
     /// CODE of the key: algorithm and window, as `sw60s`.
     pub code: Arc<str>,
-    /// The name that clients see: the limit's, with the window where a limit has several (`per-user-1s`).
+    /// The name that clients see: the limit's, with the window where a limit has several amounts (`per-user-1s`,
+    /// `per-user-concurrent`).
     pub shown_as: Arc<str>,
-    /// The quota of a window: `q` of `RateLimit-Policy`.
+    /// The quota of a window, or what may be under way at once: `q` of `RateLimit-Policy`.
     pub quota: u64,
-    /// The window: `w` of `RateLimit-Policy`, in whole seconds, at least 1.
-    pub window: Duration,
+    /// The window: `w` of `RateLimit-Policy`, in whole seconds, at least 1. None: the quota is so much at once.
+    pub window: Option<Duration>,
     /// The most that may pass at once, where that is not the quota.
     pub burst: Option<u64>,
     /// In words, as in "at most 100 per minute".

@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use super::super::decode::At;
 use super::super::explain;
-use super::super::file::{Algorithm, File, LimitDecl, RateDecl};
+use super::super::file::{Algorithm, File, LimitDecl, PerDecl, RateDecl};
 use super::super::report::{Findings, Span};
 use super::super::units::{self, Rate};
 use super::routes::{Routes, shortest_response};
+use super::slots;
 use crate::limit::Meter;
 use crate::limit::algorithm::{
     Bucket, BucketSpec, FixedWindow, InvalidMeter, Refill, SlidingLog, SlidingWindow,
@@ -46,8 +47,14 @@ pub(super) fn amounts(
     }
     let mut amounts = Vec::new();
     for rate in rates {
-        match meter(&plan, rate.value) {
-            Ok(meter) => amounts.push(amount(&plan, decl, rate.value, rates.len(), meter)),
+        let compiled = match rate.value {
+            RateDecl::Per(per) => {
+                meter(&plan, per).map(|meter| amount(&plan, decl, per, rates.len(), meter))
+            }
+            RateDecl::Concurrent(slots) => slots::amount(decl, slots, rates.len()),
+        };
+        match compiled {
+            Ok(amount) => amounts.push(amount),
             Err(InvalidMeter(why)) => {
                 found.error(rate.span, why);
                 whole = false;
@@ -65,7 +72,9 @@ fn plan(
     routes: &Routes,
     found: &mut Findings,
 ) -> Option<Plan> {
-    let burst = rates.iter().find(|rate| rate.value.burst.is_some());
+    let burst = rates
+        .iter()
+        .find(|rate| rate.value.per().is_some_and(|per| per.burst.is_some()));
     let implied = if burst.is_some() {
         Algorithm::TokenBucket
     } else {
@@ -159,17 +168,21 @@ fn max_wait(
     given.value
 }
 
-/// Two amounts of the same window would share one counter.
+/// Two amounts of the same window, or two of what is at once, would share one counter.
 fn check_windows(rates: &[At<RateDecl>], found: &mut Findings) -> bool {
     let mut whole = true;
     for (index, rate) in rates.iter().enumerate() {
         let first = rates
             .iter()
             .take(index)
-            .find(|other| other.value.window == rate.value.window);
+            .find(|other| window(other.value) == window(rate.value));
         if let Some(first) = first {
+            let problem = match rate.value {
+                RateDecl::Per(_) => "two amounts of one limit have the same window",
+                RateDecl::Concurrent(_) => "a limit says twice how much is at once",
+            };
             found
-                .error(rate.span, "two amounts of one limit have the same window")
+                .error(rate.span, problem)
                 .also(first.span, "first here")
                 .help("the smaller one holds: remove the other");
             whole = false;
@@ -178,7 +191,11 @@ fn check_windows(rates: &[At<RateDecl>], found: &mut Findings) -> bool {
     whole
 }
 
-fn meter(plan: &Plan, rate: RateDecl) -> Result<Meter, InvalidMeter> {
+fn window(rate: RateDecl) -> Option<Duration> {
+    rate.per().map(|per| per.window)
+}
+
+fn meter(plan: &Plan, rate: PerDecl) -> Result<Meter, InvalidMeter> {
     let window = Micros::from(rate.window);
     Ok(match plan.algorithm {
         Algorithm::SlidingWindow => Meter::SlidingWindow(SlidingWindow::new(rate.amount, window)?),
@@ -198,7 +215,7 @@ fn meter(plan: &Plan, rate: RateDecl) -> Result<Meter, InvalidMeter> {
 }
 
 /// The size of the bucket: what is said, else the amount, and 1 where there is a queue.
-fn burst(plan: &Plan, rate: RateDecl) -> u64 {
+fn burst(plan: &Plan, rate: PerDecl) -> u64 {
     rate.burst
         .unwrap_or(if plan.queue > 0 { 1 } else { rate.amount })
 }
@@ -206,7 +223,7 @@ fn burst(plan: &Plan, rate: RateDecl) -> u64 {
 fn amount(
     plan: &Plan,
     decl: &LimitDecl,
-    rate: RateDecl,
+    rate: PerDecl,
     count: usize,
     meter: Meter,
 ) -> (Amount, String) {
@@ -234,7 +251,9 @@ fn amount(
         code: Arc::from(code(plan, rate.window)),
         shown_as: Arc::from(shown_as),
         quota: rate.amount,
-        window: Duration::from_secs(Micros::from(rate.window).ceil_seconds().max(1)),
+        window: Some(Duration::from_secs(
+            Micros::from(rate.window).ceil_seconds().max(1),
+        )),
         burst,
         words: Arc::from(words),
     };

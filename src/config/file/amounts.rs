@@ -17,10 +17,29 @@ pub(in crate::config) enum Allow {
 
 /// One amount.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::config) struct RateDecl {
+pub(in crate::config) enum RateDecl {
+    /// So much per window.
+    Per(PerDecl),
+    /// So much at once.
+    Concurrent(u64),
+}
+
+/// So much per window.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::config) struct PerDecl {
     pub(in crate::config) amount: u64,
     pub(in crate::config) window: Duration,
     pub(in crate::config) burst: Option<u64>,
+}
+
+impl RateDecl {
+    /// The window and what passes in it; none where it is so much at once.
+    pub(in crate::config) fn per(self) -> Option<PerDecl> {
+        match self {
+            Self::Per(per) => Some(per),
+            Self::Concurrent(_) => None,
+        }
+    }
 }
 
 /// The word of `algorithm`.
@@ -70,20 +89,23 @@ pub(super) fn allow(node: &Node, found: &mut Findings) -> Option<Allow> {
     let mut rates = Vec::new();
     let mut whole = true;
     for item in items {
+        let span = item.span;
         match amount(item, found) {
             Some(Rate::Per {
                 amount,
                 window,
                 burst,
             }) => {
-                rates.push(At {
-                    value: RateDecl {
-                        amount,
-                        window,
-                        burst,
-                    },
-                    span: item.span,
+                let value = RateDecl::Per(PerDecl {
+                    amount,
+                    window,
+                    burst,
                 });
+                rates.push(At { value, span });
+            }
+            Some(Rate::Concurrent(amount)) => {
+                let value = RateDecl::Concurrent(amount);
+                rates.push(At { value, span });
             }
             Some(Rate::Unlimited) if items.len() == 1 => return Some(Allow::Unlimited),
             Some(Rate::Unlimited) => {

@@ -8,7 +8,7 @@ use super::super::matcher::{self, Place, Typed};
 use super::super::node::{Kind, Node};
 use super::super::report::Findings;
 use super::amounts::{Algorithm, Allow, allow};
-use super::answers;
+use super::{answers, slots};
 use crate::limit::algorithm::Refill;
 use crate::limit::key::IfMissing;
 use crate::policy::{Count, IfDown, LimitMode, Preflight};
@@ -169,7 +169,9 @@ fn limit(name: At<String>, both: &Both<'_>, ipv6_prefix: u8, found: &mut Finding
                 .help("as `allow: 100 per minute`");
         }
     }
-    LimitDecl { name, ..decl }
+    decl.name = name;
+    slots::check(&mut decl, &both.own, found);
+    decl
 }
 
 const MODES: [(&str, LimitMode); 3] = [

@@ -1,4 +1,4 @@
-//! Amounts: `100 per minute, burst 20`, `5 per 10 minutes`, `10/s`, `unlimited`.
+//! Amounts: `100 per minute, burst 20`, `5 per 10 minutes`, `10/s`, `20 concurrent`, `unlimited`.
 
 use std::time::Duration;
 
@@ -20,6 +20,8 @@ pub(in crate::config) enum Rate {
         /// The most that passes at once, where it is said; at least 1.
         burst: Option<u64>,
     },
+    /// So much at once; at least 1.
+    Concurrent(u64),
 }
 
 impl Rate {
@@ -29,8 +31,7 @@ impl Rate {
     }
 }
 
-const FORMS: &str =
-    "write `100 per minute`, `5 per 10 minutes`, `10/s`, `100 per minute, burst 20` or `unlimited`";
+const FORMS: &str = "write `100 per minute`, `5 per 10 minutes`, `10/s`, `100 per minute, burst 20`, `20 concurrent` or `unlimited`";
 const UNITS: [(&str, u64); 5] = [
     ("second", 1),
     ("minute", 60),
@@ -50,6 +51,9 @@ pub(in crate::config) fn rate(text: &str) -> Result<Rate, Wrong> {
         return Err(Wrong::new(trap::COMMA));
     }
     let mut parts = text.split(',').map(str::trim);
+    if let Some(concurrent) = concurrent(text) {
+        return concurrent;
+    }
     let (amount, window) = per(parts.next().unwrap_or_default())?;
     let mut burst = None;
     for part in parts {
@@ -88,6 +92,24 @@ pub(in crate::config) fn at_least_one(text: &str, what: &str) -> Result<u64, Wro
     }
 }
 
+/// `20 concurrent`, with nothing after it; none where it is something else.
+fn concurrent(text: &str) -> Option<Result<Rate, Wrong>> {
+    let (first, rest) = text.split_once(',').unwrap_or((text, ""));
+    let (amount, word) = first.trim().split_once(char::is_whitespace)?;
+    if word.trim() != "concurrent" {
+        let meant = nearest(word.trim(), ["concurrent"])?;
+        let wrong = Wrong::new(format!("`{}` is not an amount", first.trim())).help(FORMS);
+        return Some(Err(wrong.meant(Some(meant))));
+    }
+    if first != text {
+        let wrong = Wrong::new(format!("`{}` has no meaning here", rest.trim()));
+        return Some(Err(wrong.help(
+            "`N concurrent` stands alone: it is already the most at once; several amounts are a list",
+        )));
+    }
+    Some(at_least_one(amount, "an amount").map(Rate::Concurrent))
+}
+
 /// The part before the first comma.
 fn per(text: &str) -> Result<(u64, Duration), Wrong> {
     let words: Vec<&str> = text.split_whitespace().collect();
@@ -96,7 +118,6 @@ fn per(text: &str) -> Result<(u64, Duration), Wrong> {
             let (amount, unit) = short.split_once('/').unwrap_or_default();
             Ok((at_least_one(amount, "an amount")?, window(1, unit, &SHORT)?))
         }
-        [_, "concurrent"] => Err(Wrong::later("concurrent")),
         [_, "per", "calendar", ..] => Err(Wrong::later("calendar")),
         [amount, "per", unit] => Ok((at_least_one(amount, "an amount")?, window(1, unit, &UNITS)?)),
         [amount, "per", count, unit] => {

@@ -78,6 +78,8 @@ fn amounts() {
     assert_eq!(rate("10/h"), per(10, 3600, None));
     assert_eq!(rate("10/d"), per(10, 86_400, None));
     assert_eq!(rate("2 per 2 weeks"), per(2, 1_209_600, None));
+    assert_eq!(rate("20 concurrent"), Ok(Rate::Concurrent(20)));
+    assert_eq!(rate(" 1  concurrent "), Ok(Rate::Concurrent(1)));
     assert_eq!(rate("unlimited"), Ok(Rate::Unlimited));
     for text in [
         "",
@@ -101,7 +103,11 @@ fn amounts() {
         "10 per minute, burst 2, burst 3",
         "10 per minute, brust 3",
         "burst 20",
-        "10 concurrent",
+        "0 concurrent",
+        "1.5 concurrent",
+        "10 concurrent, burst 5",
+        "10 concurrent requests",
+        "10 per concurrent",
         "10 per calendar day",
         "10 minute",
         "unlimitd",
@@ -110,8 +116,8 @@ fn amounts() {
         assert!(rate(text).is_err(), "{text}");
     }
     assert_eq!(
-        title(rate("10 concurrent")),
-        "`concurrent` is not there yet"
+        rate("20 concurent").unwrap_err().help.unwrap(),
+        "did you mean `concurrent`?"
     );
     assert_eq!(
         title(rate("0 per minute")),

@@ -14,7 +14,7 @@ fn amount(name: &str, meter: Meter, quota: u64, window: u64, burst: Option<u64>)
         code: "x".into(),
         shown_as: name.into(),
         quota,
-        window: Duration::from_secs(window),
+        window: Some(Duration::from_secs(window)),
         burst,
         words: "".into(),
     })

@@ -120,7 +120,7 @@ fn refused(refusal: &Refusal, policy: &Policy) -> Option<String> {
                 Retry::After(span) => {
                     format!("{bound}; try again in {} s", span.ceil_seconds().max(1))
                 }
-                Retry::Unknown => format!("{bound}; try again when another request has ended"),
+                Retry::Unknown => format!("{bound}; try again when one of them has ended"),
                 Retry::Never => format!("{bound}; this request costs more than that"),
             })
         }

@@ -1,0 +1,45 @@
+//! What does not belong to `N concurrent`: how rates are counted, and which answers count.
+
+use super::super::decode::Fields;
+use super::super::report::Findings;
+use super::amounts::{Allow, RateDecl};
+use super::limits::LimitDecl;
+
+/// Fields that say how a rate is counted.
+const OF_RATES: [&str; 4] = ["algorithm", "queue", "max_wait", "refill"];
+
+/// Notes what does not go with `N concurrent`, and takes out what `defaults` says for rates where the limit has none.
+pub(super) fn check(decl: &mut LimitDecl, own: &Fields<'_>, found: &mut Findings) {
+    let Some(Allow::Rates(rates)) = &decl.allow else {
+        return;
+    };
+    let is_slots = |rate: &RateDecl| matches!(rate, RateDecl::Concurrent(_));
+    if !rates.iter().any(|rate| is_slots(&rate.value)) {
+        return;
+    }
+    let alone = rates.iter().all(|rate| is_slots(&rate.value));
+    if alone {
+        for name in OF_RATES {
+            if let Some(node) = own.get(name) {
+                found
+                    .error(
+                        node.span,
+                        format!("`{name}` says how a rate is counted, and this limit has none"),
+                    )
+                    .help("remove it, or add a rate to `allow`");
+            }
+        }
+        decl.algorithm = None;
+        decl.queue = None;
+        decl.max_wait = None;
+        decl.refill = None;
+    }
+    if alone && own.get("count").is_none() {
+        decl.count = None;
+    }
+    if let Some(count) = &decl.count {
+        found
+            .error(count.span, "`count` does not go with `concurrent`")
+            .help("a request holds its slot until its answer has ended, whatever the answer: make two limits of it");
+    }
+}
