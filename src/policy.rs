@@ -4,12 +4,14 @@
 //! default". A request meets it through [`Policy::route_index`], [`Policy::skip`] and [`Policy::limit_index`].
 
 mod answers;
+mod cost;
 mod fields;
 mod limit;
 mod store;
 mod upstream;
 
 pub use answers::{Answers, Count};
+pub use cost::{AnswerCost, CostPlace, CostRule, MatchedCost, RequestCost, cost_in, cost_of};
 pub use fields::{HeaderFields, LegacyReset, RateLimitDialect};
 pub use limit::{Amount, IfDown, Limit, LimitMode, Preflight};
 pub use store::{RedisAddress, RedisSpec, StoreSpec};
