@@ -4,14 +4,18 @@
 //! default". A request meets it through [`Policy::route_index`], [`Policy::skip`] and [`Policy::limit_index`].
 
 mod answers;
+mod cost;
 mod fields;
 mod limit;
+mod reply;
 mod store;
 mod upstream;
 
 pub use answers::{Answers, Count};
+pub use cost::{AnswerCost, CostPlace, CostRule, MatchedCost, RequestCost, cost_in, cost_of};
 pub use fields::{HeaderFields, LegacyReset, RateLimitDialect};
 pub use limit::{Amount, IfDown, Limit, LimitMode, Preflight};
+pub use reply::{Escape, Reply, ReplyBody, Slot, Template};
 pub use store::{RedisAddress, RedisSpec, StoreSpec};
 pub use upstream::{HostRule, Route, ServerSpec, UpstreamSpec, UpstreamTimeouts};
 

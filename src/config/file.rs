@@ -6,6 +6,7 @@ mod clients;
 mod headers;
 mod limits;
 mod paths;
+mod reply;
 mod slots;
 mod store;
 mod upstreams;

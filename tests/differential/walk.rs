@@ -164,11 +164,18 @@ impl Walk {
                     let back = self.dice.below(u64::try_from(back).unwrap());
                     let place = count - 1 - usize::try_from(back).unwrap();
                     let leased = matches!(self.receipts[place].meter, Meter::Concurrency(_));
-                    // A lease may be given back twice, and renewed after that.
+                    // A lease is given back whole, perhaps twice, and perhaps renewed after that.
                     let receipt = if leased && self.dice.one_in(2) {
                         self.receipts[place].clone()
                     } else {
                         self.receipts.remove(place)
+                    };
+                    let receipt = match self.dice.below(3) {
+                        0 if !leased => {
+                            let back = self.dice.below(receipt.cost.get() + 1);
+                            receipt.part(Cost::new(u32::try_from(back).unwrap()))
+                        }
+                        _ => receipt,
                     };
                     call.give_back(&receipt);
                     driver::give_back(self.state(&receipt.key, &receipt.meter), &receipt, now);

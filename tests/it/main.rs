@@ -25,5 +25,6 @@ mod operating;
 mod proxying;
 mod rate_fields;
 mod reloading;
+mod replies;
 mod settling;
 mod storing;

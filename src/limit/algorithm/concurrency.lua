@@ -19,7 +19,7 @@ M[5] = function()
   -- Renews a lease that is held.
   local function spend(m, state, now, cost, id)
     if cost > 0 then
-      log.give_back(m, state, now, 0, id, cost)
+      log.give_back(m, state, now, now, id, cost, cost)
     end
     return log.spend(m, state, now, cost, id)
   end

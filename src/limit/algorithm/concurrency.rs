@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use smallvec::SmallVec;
 
-use super::{InvalidMeter, Judge, Kind, Meter, SlidingLog, State};
+use super::{Booked, InvalidMeter, Judge, Kind, Meter, SlidingLog, State};
 use crate::limit::{ChargeId, Cost, Quota, Retry, Verdict};
 use crate::time::{Micros, Timestamp};
 
@@ -61,12 +61,14 @@ impl Judge for Concurrency {
     }
 
     fn spend(&self, state: &mut State, now: Timestamp, cost: Cost, id: ChargeId) -> u64 {
-        self.leases.give_back(state, now, 0, id, cost);
+        let mark = now.as_micros();
+        self.leases
+            .give_back(state, now, Booked { mark, id, cost }, cost);
         self.leases.spend(state, now, cost, id)
     }
 
-    fn give_back(&self, state: &mut State, now: Timestamp, mark: u64, id: ChargeId, cost: Cost) {
-        self.leases.give_back(state, now, mark, id, cost);
+    fn give_back(&self, state: &mut State, now: Timestamp, booked: Booked, back: Cost) {
+        self.leases.give_back(state, now, booked, back);
     }
 
     /// What was spent counts until the last lease would end by itself.

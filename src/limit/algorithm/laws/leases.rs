@@ -3,8 +3,8 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-use super::{EPOCH, Key};
-use crate::limit::algorithm::{Concurrency, Meter};
+use super::{EPOCH, Key, units};
+use crate::limit::algorithm::{Booked, Concurrency, Meter};
 use crate::limit::{ChargeId, Cost, Retry, Verdict};
 use crate::time::{Micros, Timestamp};
 
@@ -43,7 +43,7 @@ fn concurrency(amount: u64) -> Meter {
     Meter::Concurrency(Concurrency::new(amount, Micros::new(LEASE)).unwrap())
 }
 
-fn renew(key: &mut Key, (_, id, cost): (u64, ChargeId, Cost)) {
+fn renew(key: &mut Key, Booked { id, cost, .. }: Booked) {
     let now = Timestamp::from_micros(key.now);
     key.meter.judge().spend(&mut key.state, now, cost, id);
 }
@@ -76,17 +76,17 @@ proptest! {
                     prop_assert_eq!(key.ask(cost), expected);
                     if expected.passes() && cost > 0 {
                         key.spend(cost);
-                        let (_, id, cost) = key.spent[key.spent.len() - 1];
+                        let Booked { id, cost, .. } = key.spent[key.spent.len() - 1];
                         oracle.lease(id, cost, key.now);
                     }
                 }
                 Act::Renew(back) => if let Some(spent) = nth_last(back) {
                     renew(&mut key, spent);
-                    oracle.lease(spent.1, spent.2, key.now);
+                    oracle.lease(spent.id, spent.cost, key.now);
                 },
                 Act::GiveBack(back) => if let Some(spent) = nth_last(back) {
-                    key.give_back(spent);
-                    oracle.release(spent.1);
+                    key.give_back(spent, units(spent));
+                    oracle.release(spent.id);
                 },
             }
             let held = oracle.held(key.now);
@@ -121,8 +121,8 @@ fn a_lease_that_is_renewed_outlives_the_lease_time_and_one_that_is_not_does_not(
     }
     assert_eq!(key.quota().remaining, 1);
     assert!(!key.ask(2).passes());
-    key.give_back(renewed);
-    key.give_back(renewed);
+    key.give_back(renewed, 1);
+    key.give_back(renewed, 1);
     assert_eq!(key.quota().remaining, 2);
 }
 
@@ -136,12 +136,12 @@ fn a_lease_that_was_lost_is_entered_again_also_above_the_amount() {
     key.spend(1);
     renew(&mut key, lost);
     assert_eq!(key.ask(1), Verdict::Reject(Retry::Unknown));
-    key.give_back(key.spent[1]);
+    key.give_back(key.spent[1], 1);
     assert_eq!(
         key.ask(1),
         Verdict::Reject(Retry::Unknown),
         "it counts again"
     );
-    key.give_back(lost);
+    key.give_back(lost, 1);
     assert!(key.ask(1).passes());
 }
