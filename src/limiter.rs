@@ -6,6 +6,7 @@
 mod meeting;
 mod outage;
 mod settle;
+mod slots;
 #[cfg(test)]
 mod tests;
 mod unsettled;
@@ -31,6 +32,7 @@ use crate::telemetry::{Decided, DecisionSource, LimitEvents};
 use crate::time::Micros;
 use meeting::{Asked, Meeting};
 use settle::{Due, Settlement, Spent, Terms};
+use slots::Leases;
 
 /// One amount of a limit as the client is shown it: indexes into the policy, and what is left.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -99,17 +101,20 @@ impl Refusal {
 #[derive(Debug)]
 pub struct Limiter {
     store: Store,
+    /// What its requests hold at once.
+    leases: Arc<Leases>,
     /// The number of the next charge. It begins anywhere, so that no two gateways give the same to one key.
     next: AtomicU64,
 }
 
 impl Limiter {
-    /// A limiter over one worker's way to the store.
+    /// A limiter over one worker's way to the store. Must be called on the worker's runtime.
     ///
     /// # Errors
     /// The system has no randomness to give.
     pub fn new(store: Store) -> io::Result<Self> {
         Ok(Self {
+            leases: Leases::new(&store),
             store,
             next: AtomicU64::new(random_number()?),
         })
@@ -244,8 +249,9 @@ impl Limiter {
         &self,
         meeting: Meeting<'_>,
         delay: Micros,
-        spent: SmallVec<[Spent; 4]>,
+        mut spent: SmallVec<[Spent; 4]>,
     ) -> Admission {
+        let slots = self.leases.hold(&mut spent, &meeting.charges);
         let Meeting {
             shown, met, terms, ..
         } = meeting;
@@ -253,7 +259,7 @@ impl Limiter {
             delay,
             shown,
             met,
-            Settlement::new(spent, terms, &self.store),
+            Settlement::new(spent, slots, terms, &self.store),
         )
     }
 

@@ -144,6 +144,30 @@ impl Walk {
         self.now = self.now.clamp(EPOCH - (1 << 49), EPOCH + (1 << 49));
     }
 
+    /// The receipt at `place`, to be given back whole or in part.
+    fn pick(&mut self, place: usize) -> Receipt {
+        let leased = matches!(self.receipts[place].meter, Meter::Concurrency(_));
+        // A lease is given back whole, perhaps twice, and perhaps renewed after that.
+        if leased && self.dice.one_in(2) {
+            return self.receipts[place].clone();
+        }
+        let receipt = self.receipts.remove(place);
+        if leased || !self.dice.one_in(3) {
+            return receipt;
+        }
+        let back = self.dice.below(receipt.cost.get() + 1);
+        receipt.part(Cost::new(u32::try_from(back).unwrap()))
+    }
+
+    /// What renews some of the leases that were taken last.
+    fn renewals(&mut self) -> Vec<Charge> {
+        let recent = self.receipts.iter().rev().take(40);
+        let leases = recent.filter(|one| matches!(one.meter, Meter::Concurrency(_)));
+        let mut leases: Vec<Charge> = leases.map(renewal).collect();
+        leases.truncate(1 + usize::try_from(self.dice.below(4)).unwrap());
+        leases
+    }
+
     /// One call to both; gives up at the first difference.
     fn step(&mut self) {
         self.tick();
@@ -163,20 +187,7 @@ impl Walk {
                     };
                     let back = self.dice.below(u64::try_from(back).unwrap());
                     let place = count - 1 - usize::try_from(back).unwrap();
-                    let leased = matches!(self.receipts[place].meter, Meter::Concurrency(_));
-                    // A lease is given back whole, perhaps twice, and perhaps renewed after that.
-                    let receipt = if leased && self.dice.one_in(2) {
-                        self.receipts[place].clone()
-                    } else {
-                        self.receipts.remove(place)
-                    };
-                    let receipt = match self.dice.below(3) {
-                        0 if !leased => {
-                            let back = self.dice.below(receipt.cost.get() + 1);
-                            receipt.part(Cost::new(u32::try_from(back).unwrap()))
-                        }
-                        _ => receipt,
-                    };
+                    let receipt = self.pick(place);
                     call.give_back(&receipt);
                     driver::give_back(self.state(&receipt.key, &receipt.meter), &receipt, now);
                 }
@@ -187,11 +198,7 @@ impl Walk {
                     driver::spend(self.state(&charge.key, &charge.meter), &charge, now);
                 }
                 2 if self.dice.one_in(2) => {
-                    let recent = self.receipts.iter().rev().take(40);
-                    let leases = recent.filter(|one| matches!(one.meter, Meter::Concurrency(_)));
-                    let leases: Vec<Charge> = leases.map(renewal).collect();
-                    let some = 1 + self.dice.below(4);
-                    for charge in leases.iter().take(usize::try_from(some).unwrap()) {
+                    for charge in &self.renewals() {
                         call.spend(charge);
                         driver::spend(self.state(&charge.key, &charge.meter), charge, now);
                     }

@@ -40,6 +40,6 @@ pub(super) fn check(decl: &mut LimitDecl, own: &Fields<'_>, found: &mut Findings
     if let Some(count) = &decl.count {
         found
             .error(count.span, "`count` does not go with `concurrent`")
-            .help("a request holds its slot until its answer has ended, whatever the answer: make two limits of it");
+            .help("a slot is held until the answer has ended, whatever it says: count answers in a limit of its own");
     }
 }

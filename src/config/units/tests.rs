@@ -78,8 +78,6 @@ fn amounts() {
     assert_eq!(rate("10/h"), per(10, 3600, None));
     assert_eq!(rate("10/d"), per(10, 86_400, None));
     assert_eq!(rate("2 per 2 weeks"), per(2, 1_209_600, None));
-    assert_eq!(rate("20 concurrent"), Ok(Rate::Concurrent(20)));
-    assert_eq!(rate(" 1  concurrent "), Ok(Rate::Concurrent(1)));
     assert_eq!(rate("unlimited"), Ok(Rate::Unlimited));
     for text in [
         "",
@@ -103,11 +101,6 @@ fn amounts() {
         "10 per minute, burst 2, burst 3",
         "10 per minute, brust 3",
         "burst 20",
-        "0 concurrent",
-        "1.5 concurrent",
-        "10 concurrent, burst 5",
-        "10 concurrent requests",
-        "10 per concurrent",
         "10 per calendar day",
         "10 minute",
         "unlimitd",
@@ -116,16 +109,34 @@ fn amounts() {
         assert!(rate(text).is_err(), "{text}");
     }
     assert_eq!(
-        rate("20 concurent").unwrap_err().help.unwrap(),
-        "did you mean `concurrent`?"
-    );
-    assert_eq!(
         title(rate("0 per minute")),
         "an amount of 0 would let nothing pass"
     );
     assert_eq!(
         rate("10 per minutte").unwrap_err().help.unwrap(),
         "did you mean `minute`?"
+    );
+}
+
+#[test]
+fn amounts_at_once() {
+    assert_eq!(rate("20 concurrent"), Ok(Rate::Concurrent(20)));
+    assert_eq!(rate(" 1  concurrent "), Ok(Rate::Concurrent(1)));
+    for text in [
+        "0 concurrent",
+        "1.5 concurrent",
+        "10 concurrent, burst 5",
+        "10 concurrent,",
+        "10 concurrent requests",
+        "10 per concurrent",
+        "concurrent",
+        "concurrent 10",
+    ] {
+        assert!(rate(text).is_err(), "{text}");
+    }
+    assert_eq!(
+        rate("20 concurent").unwrap_err().help.unwrap(),
+        "did you mean `concurrent`?"
     );
 }
 
