@@ -102,7 +102,7 @@ impl Leases {
     }
 
     /// Renews what was not for the time of a heartbeat. What a store that is away is to be told waits until it is back.
-    fn renew(&self, now: Instant) {
+    pub(super) fn renew(&self, now: Instant) {
         let reachable = self.store.is_reachable();
         let mut due: Vec<(Origin, Charge)> = Vec::new();
         for ((_, origin), lease) in &mut *self.lock() {

@@ -1,4 +1,5 @@
 mod cost;
+mod slots;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;

@@ -1,5 +1,5 @@
-//! Black-box tests: the binary on real sockets, a real `redis-server`, a scripted upstream. No test waits for time to
-//! pass; what depends on time is tested where the clock is an argument.
+//! Black-box tests: the binary on real sockets, a real `redis-server`, a scripted upstream. No test but one
+//! waits for time to pass; what depends on time is tested where the clock is an argument.
 
 #![expect(
     clippy::unwrap_used,
@@ -17,6 +17,7 @@
 mod support;
 
 mod admission;
+mod concurrent;
 mod configuration;
 mod documentation;
 mod fields;

@@ -98,6 +98,17 @@ impl Client {
         Some(response)
     }
 
+    /// Reads only the head of an answer, and tells its status.
+    pub(crate) fn status(&mut self) -> Option<u16> {
+        let mut head = String::new();
+        while !head.ends_with("\r\n\r\n") {
+            if self.reader.read_line(&mut head).ok()? == 0 {
+                return None;
+            }
+        }
+        head.split(' ').nth(1)?.parse().ok()
+    }
+
     /// Everything until the gateway closes.
     pub(crate) fn rest(&mut self) -> Vec<u8> {
         let mut rest = Vec::new();
