@@ -108,6 +108,9 @@ impl Gateway {
         if !answer.status().is_redirection() {
             exchange.now.rate.add(answer.headers_mut(), &exchange.shown);
         }
+        if answer.body().is_own() {
+            exchange.now.cors.add(&head.headers, answer.headers_mut());
+        }
         answer.map(|content| Body::new(content, exchange))
     }
 

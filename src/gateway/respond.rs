@@ -1,10 +1,13 @@
 //! The one place where a failure becomes an answer.
 
+mod cors;
 mod problem;
 mod reply;
 
 use hyper::header::{self, HeaderValue};
 use hyper::{Response, StatusCode};
+
+pub(super) use cors::CorsFields;
 
 use super::body::Content;
 use super::request_id::X_REQUEST_ID;

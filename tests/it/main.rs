@@ -18,6 +18,7 @@ mod support;
 
 mod admission;
 mod configuration;
+mod cors;
 mod documentation;
 mod fields;
 mod identity;
