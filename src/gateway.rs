@@ -98,11 +98,12 @@ impl Gateway {
                 answer
             }
             Err(rejection) => {
-                exchange.rejected(&rejection);
                 let unread =
                     leftover != Leftover::Small && progress.state() != UploadState::Finished;
                 let after = if unread { After::Close } else { After::Keep };
-                rejection.answer(exchange.now.policy(), &exchange.request_id, after)
+                let answer = rejection.answer(exchange.now.policy(), &exchange.request_id, after);
+                exchange.rejected(&rejection, answer.status());
+                answer
             }
         };
         exchange.now.rate.clear(answer.headers_mut());

@@ -6,12 +6,14 @@
 mod answers;
 mod fields;
 mod limit;
+mod reply;
 mod store;
 mod upstream;
 
 pub use answers::{Answers, Count};
 pub use fields::{HeaderFields, LegacyReset, RateLimitDialect};
 pub use limit::{Amount, IfDown, Limit, LimitMode, Preflight};
+pub use reply::{Escape, Reply, ReplyBody, Slot, Template};
 pub use store::{RedisAddress, RedisSpec, StoreSpec};
 pub use upstream::{HostRule, Route, ServerSpec, UpstreamSpec, UpstreamTimeouts};
 

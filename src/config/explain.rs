@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use hyper::header::LOCATION;
+
 use super::compile::Plan;
 use super::file::{Algorithm, RateDecl};
 use super::units::{Rate, in_words, short};
@@ -9,7 +11,7 @@ use crate::limit::algorithm::Refill;
 use crate::limit::key::IfMissing;
 use crate::policy::{
     HeaderFields, HostRule, IfDown, LegacyReset, Limit, LimitMode, Mode, Policy, Preflight,
-    RateLimitDialect, RedisAddress, StoreSpec,
+    RateLimitDialect, RedisAddress, Reply, ReplyBody, StoreSpec,
 };
 
 /// What a policy no longer knows: how its matchers were written.
@@ -229,6 +231,9 @@ fn describe(out: &mut String, limit: &Limit, words: &LimitWords, policy: &Policy
     if let Some(answers) = &words.count {
         line(out, &format!("    counts only what is answered {answers}"));
     }
+    if let Some(reply) = reply(&limit.reply) {
+        line(out, &format!("    {reply}"));
+    }
     if limit.preflight == Preflight::Free {
         line(out, "    CORS preflights are free of it");
     }
@@ -242,6 +247,30 @@ fn describe(out: &mut String, limit: &Limit, words: &LimitWords, policy: &Policy
             },
         );
     }
+}
+
+/// What a limit answers; none: what every limit does that does not say.
+fn reply(reply: &Reply) -> Option<String> {
+    if *reply == Reply::default() {
+        return None;
+    }
+    let status = reply.status.as_u16();
+    let location = reply.fields.iter().find(|(name, _)| *name == LOCATION);
+    if let Some((_, location)) = location {
+        let to = String::from_utf8_lossy(location.as_bytes());
+        return Some(format!("sends a rejected client to {to} ({status})"));
+    }
+    let body = match &reply.body {
+        ReplyBody::Problem => "a problem".to_owned(),
+        ReplyBody::Empty => "no body".to_owned(),
+        ReplyBody::Own { content_type, .. } => {
+            format!(
+                "a {} of its own",
+                String::from_utf8_lossy(content_type.as_bytes())
+            )
+        }
+    };
+    Some(format!("answers a rejected request {status}, with {body}"))
 }
 
 fn store(store: &StoreSpec) -> String {

@@ -6,6 +6,7 @@ mod clients;
 mod headers;
 mod limits;
 mod paths;
+mod reply;
 mod store;
 mod upstreams;
 

@@ -1,6 +1,7 @@
 //! The one place where a failure becomes an answer.
 
 mod problem;
+mod reply;
 
 use std::time::Duration;
 
@@ -15,10 +16,13 @@ use crate::policy::Policy;
 use crate::telemetry::Decided;
 use crate::upstream::ConnectError;
 use problem::Problem;
+use reply::Told;
 
 /// What a client may ask for of the gateway as a whole, and of any route.
 const METHODS: HeaderValue =
     HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
+
+const PROBLEM: HeaderValue = HeaderValue::from_static("application/problem+json");
 
 /// What records call the answer to a client that left before it.
 pub(super) const CLIENT_GONE: u16 = 499;
@@ -88,8 +92,8 @@ impl Rejection {
         }
     }
 
-    /// The answer's status.
-    pub(super) fn status(&self) -> StatusCode {
+    /// The answer's status, where a limit does not set its own.
+    fn status(&self) -> StatusCode {
         match self {
             // A request that was cut off is an incomplete one (RFC 9112 section 8).
             Self::Malformed(_) | Self::Framing | Self::ClientGone => StatusCode::BAD_REQUEST,
@@ -159,27 +163,36 @@ impl Rejection {
         })
     }
 
-    /// The answer, as a problem (RFC 9457).
+    /// The answer: as the limit says that rejected, else a problem (RFC 9457).
     pub(super) fn answer(
         &self,
         policy: &Policy,
         request_id: &HeaderValue,
         after: After,
     ) -> Response<Content> {
-        let problem = Problem::of(self, policy);
-        let mut answer = Response::new(Content::Made(problem.to_json()));
-        *answer.status_mut() = self.status();
+        let told = Told::of(self, policy);
+        let status = told.map_or_else(|| self.status(), |told| told.reply.status);
+        let own = told.and_then(|told| told.content(request_id));
+        let (content, content_type) = own.unwrap_or_else(|| {
+            let problem = Problem::of(self, status, policy);
+            (Content::Made(problem.to_json()), Some(PROBLEM))
+        });
+        let mut answer = Response::new(content);
+        *answer.status_mut() = status;
         let fields = answer.headers_mut();
-        fields.insert(
-            header::CONTENT_TYPE,
-            HeaderValue::from_static("application/problem+json"),
-        );
+        if let Some(content_type) = content_type {
+            fields.insert(header::CONTENT_TYPE, content_type);
+        }
         fields.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if let Some(told) = told {
+            told.set(fields);
+        }
         fields.insert(X_REQUEST_ID, request_id.clone());
         if after == After::Close || matches!(self, Self::Framing) {
             fields.insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
-        if let Some(seconds) = self.retry_after() {
+        // With a redirect it would mean to wait before following (RFC 9110 section 10.2.3).
+        if let Some(seconds) = self.retry_after().filter(|_| !status.is_redirection()) {
             fields.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         if let Self::Method = self {

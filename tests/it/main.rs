@@ -26,5 +26,6 @@ mod proxying;
 mod queueing;
 mod rate_fields;
 mod reloading;
+mod replies;
 mod settling;
 mod storing;
