@@ -24,6 +24,7 @@ mod fields;
 mod identity;
 mod operating;
 mod proxying;
+mod queueing;
 mod rate_fields;
 mod reloading;
 mod replies;
