@@ -125,6 +125,7 @@ fn policy(store: StoreSpec, limits: Vec<Limit>) -> Policy {
             wait: Duration::ZERO,
             grace: Duration::ZERO,
         },
+        cors: None,
         access_log: None,
     }
 }
