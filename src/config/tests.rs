@@ -335,6 +335,25 @@ fn included_files_add_their_sections() {
 }
 
 #[test]
+fn so_much_at_once_is_said_in_words_and_has_no_window() {
+    let several = with_limit("per: ip, allow: [20 concurrent, 10 per second]");
+    let loaded = read(&several).unwrap();
+    let text = loaded.explain();
+    assert!(
+        text.contains("20 concurrent: at most 20 at once, each until its answer has ended"),
+        "{text}"
+    );
+    let [slots, rate] = &loaded.policy.limits[0].amounts[..] else {
+        panic!("two amounts")
+    };
+    let shown = [&*slots.shown_as, &*rate.shown_as];
+    assert_eq!(shown, ["a-concurrent", "a-1s"]);
+    assert_eq!((&*slots.code, slots.window), ("cc", None));
+    let alone = from_arguments("localhost:3000", &["20 concurrent per ip".to_owned()]).unwrap();
+    assert_eq!(&*alone.policy.limits[0].amounts[0].words, "20 at once");
+}
+
+#[test]
 fn a_large_file_takes_no_time() {
     let mut text = String::from("upstream: http://h\nlimits:\n");
     for i in 0..20_000 {

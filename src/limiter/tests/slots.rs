@@ -225,7 +225,7 @@ async fn what_was_granted_while_the_store_was_away_is_entered_there_when_it_is_b
 
 #[tokio::test]
 async fn what_redis_has_lost_is_entered_again() {
-    let mut server = Server::start(&[]).await;
+    let server = Server::start(&[]).await;
     let store = redis(server.socket(), Duration::from_secs(5));
     let house = House::new(policy(store, vec![limit("now", vec![at_once(3, 3)])]));
     let held = answered(house.admit().await.unwrap());
