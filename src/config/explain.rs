@@ -10,8 +10,8 @@ use super::units::{Rate, in_words, short};
 use crate::limit::algorithm::Refill;
 use crate::limit::key::IfMissing;
 use crate::policy::{
-    HeaderFields, HostRule, IfDown, LegacyReset, Limit, LimitMode, Mode, Policy, Preflight,
-    RateLimitDialect, RedisAddress, Reply, ReplyBody, StoreSpec,
+    Cors, Credentials, HeaderFields, HostRule, IfDown, LegacyReset, Limit, LimitMode, Mode,
+    Origins, Policy, Preflight, RateLimitDialect, RedisAddress, Reply, ReplyBody, StoreSpec,
 };
 
 /// What a policy no longer knows: how its matchers were written.
@@ -119,6 +119,9 @@ pub(super) fn explain(policy: &Policy, meaning: &Meaning) -> String {
         line(&mut out, &format!("never limited: {}", meaning.skip));
     }
     headers(&mut out, policy.headers);
+    if let Some(cors) = &policy.cors {
+        line(&mut out, &pages(cors));
+    }
     line(&mut out, "");
     line(&mut out, &limits_heading(policy));
     for (limit, words) in policy.limits.iter().zip(&meaning.limits) {
@@ -152,6 +155,23 @@ fn headers(out: &mut String, headers: HeaderFields) {
             ),
         );
     }
+}
+
+fn pages(cors: &Cors) -> String {
+    let origins = match &cors.origins {
+        Origins::Any => "every origin".to_owned(),
+        Origins::Listed(listed) => {
+            let texts = listed
+                .iter()
+                .map(|one| String::from_utf8_lossy(one.as_bytes()));
+            texts.collect::<Vec<_>>().join(", ")
+        }
+    };
+    let credentials = match cors.credentials {
+        Credentials::Omit => "",
+        Credentials::Include => ", also to requests with credentials",
+    };
+    format!("pages of {origins} may read what sluice answers by itself{credentials}")
 }
 
 fn routes(out: &mut String, policy: &Policy, meaning: &Meaning) {

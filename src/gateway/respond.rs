@@ -1,10 +1,15 @@
 //! The one place where a failure becomes an answer.
 
+mod cors;
 mod problem;
 mod reply;
 
+use std::time::Duration;
+
 use hyper::header::{self, HeaderValue};
 use hyper::{Response, StatusCode};
+
+pub(super) use cors::CorsFields;
 
 use super::body::Content;
 use super::request_id::X_REQUEST_ID;
@@ -45,6 +50,11 @@ pub(super) enum Rejection {
     NoRoute,
     /// A limit.
     Refused(Refusal),
+    /// Too many requests wait their turn already.
+    Crowded {
+        /// When its own turn would have come.
+        retry: Duration,
+    },
     /// The client sent the rest of its body too slowly.
     SlowUpload,
     /// The client left; nobody reads the answer.
@@ -96,7 +106,9 @@ impl Rejection {
             Self::Loop => StatusCode::LOOP_DETECTED,
             Self::NoRoute => StatusCode::NOT_FOUND,
             Self::Refused(Refusal::Limited { .. }) => StatusCode::TOO_MANY_REQUESTS,
-            Self::Refused(Refusal::StoreDown { .. }) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Refused(Refusal::StoreDown { .. }) | Self::Crowded { .. } => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             Self::Refused(_) => StatusCode::BAD_REQUEST,
             Self::SlowUpload => StatusCode::REQUEST_TIMEOUT,
             Self::Connect(ConnectError::Timeout | ConnectError::ResolveTimeout)
@@ -119,6 +131,7 @@ impl Rejection {
             Self::Refused(Refusal::StoreDown { .. }) => "store_down",
             Self::Refused(Refusal::Unkeyed { .. }) => "no_key",
             Self::Refused(Refusal::AmbiguousKey { .. }) => "ambiguous_key",
+            Self::Crowded { .. } => "too_many_waiting",
             Self::SlowUpload => "slow_upload",
             Self::ClientGone => "client_gone",
             Self::Connect(_) | Self::Upstream(_) => self.proxy_error().unwrap_or("upstream"),
@@ -208,7 +221,7 @@ impl Rejection {
                 retry: Retry::Unknown,
                 ..
             }) => Some(1),
-            Self::Refused(Refusal::StoreDown { retry, .. }) => {
+            Self::Refused(Refusal::StoreDown { retry, .. }) | Self::Crowded { retry } => {
                 Some(crate::time::Micros::from(*retry).ceil_seconds().max(1))
             }
             _ => None,

@@ -124,6 +124,7 @@ fn policy(store: StoreSpec, limits: Vec<Limit>) -> Policy {
             wait: Duration::ZERO,
             grace: Duration::ZERO,
         },
+        cors: None,
         access_log: None,
     }
 }

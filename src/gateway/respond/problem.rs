@@ -71,6 +71,7 @@ fn detail(rejection: &Rejection) -> Option<&'static str> {
         Rejection::Expectation => "only 100-continue can be expected",
         Rejection::Loop => "the request has passed this gateway before",
         Rejection::NoRoute => "no route matches this request",
+        Rejection::Crowded { .. } => "too many requests wait their turn already",
         Rejection::SlowUpload => "the body of the request stopped coming",
         Rejection::Connect(_) => "the upstream cannot be reached",
         Rejection::Upstream(super::Fault::Silent) => "the upstream did not answer in time",
