@@ -9,7 +9,7 @@ mod paths;
 mod store;
 mod upstreams;
 
-pub(super) use amounts::{Algorithm, Allow, RateDecl};
+pub(super) use amounts::{Algorithm, Allow};
 pub(super) use limits::LimitDecl;
 pub(super) use upstreams::{RouteDecl, UpstreamDecl};
 
