@@ -23,7 +23,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use crate::limit::key::{Derived, Found};
-use crate::limit::{Charge, ChargeId, Key, Quota, Retry, Stake};
+use crate::limit::{Charge, ChargeId, Key, Quota, Retry, Stake, When};
 use crate::policy::{Count, IfDown, Limit, LimitMode, Mode, Policy, Preflight};
 use crate::request::Facts;
 use crate::route::Hit;
@@ -216,6 +216,8 @@ impl Limiter {
                 cost,
                 id,
                 stake,
+                limit: number(index),
+                spent: When::Admitted,
             });
             meeting.asked.push(Asked {
                 limit: index,
@@ -307,6 +309,11 @@ fn refuse_key(
             })
         }
     }
+}
+
+/// What the charges of one limit have in common; a file has fewer limits than that.
+fn number(limit: usize) -> u32 {
+    u32::try_from(limit).unwrap_or(u32::MAX)
 }
 
 fn stake(policy: &Policy, limit: &Limit) -> Stake {

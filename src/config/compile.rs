@@ -4,7 +4,6 @@ mod limits;
 mod meters;
 mod queues;
 mod routes;
-mod slots;
 
 pub(super) use meters::Plan;
 

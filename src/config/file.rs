@@ -12,7 +12,7 @@ mod slots;
 mod store;
 mod upstreams;
 
-pub(super) use amounts::{Algorithm, Allow, PerDecl, RateDecl};
+pub(super) use amounts::{Algorithm, Allow};
 pub(super) use limits::LimitDecl;
 pub(super) use upstreams::{RouteDecl, UpstreamDecl};
 

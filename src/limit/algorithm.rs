@@ -3,6 +3,7 @@
 //! To add one: `x.rs`, `x.lua`, a variant of [`Meter`] and a row in [`KINDS`]; the laws, the differential test and the
 //! script follow from the row.
 
+mod block;
 mod bounds;
 mod bucket;
 mod concurrency;
@@ -12,6 +13,7 @@ mod laws;
 mod sliding_log;
 mod sliding_window;
 
+pub use block::Block;
 pub use bucket::{Bucket, BucketSpec, Refill};
 pub use concurrency::{Concurrency, HEARTBEAT, LEASE};
 pub use fixed_window::FixedWindow;
@@ -89,7 +91,7 @@ pub struct Booked {
 ///
 /// 1. Total: any state, any time (also backwards) and any cost give an answer. A stored moment up to one window ahead
 ///    counts as now; further ahead it is pulled back to now and the count is kept ([`Judge::heal`]).
-/// 2. A rejection spends nothing: asking again at the same instant answers the same.
+/// 2. A rejection spends nothing: asking again at the same instant answers the same (but for the block that it begins).
 /// 3. [`Retry::After`](super::Retry::After) is exact where nothing is given back meanwhile: one microsecond earlier the
 ///    charge is rejected, at that moment it is allowed.
 /// 4. Forgetting a key from `now + reset_after` on changes no later answer. Expiry is garbage collection.
@@ -133,6 +135,8 @@ pub enum Meter {
     SlidingWindow(SlidingWindow),
     /// Token bucket, leaky bucket as meter, leaky bucket as queue.
     Bucket(Bucket),
+    /// Lets nobody in for a while who was over a limit too often.
+    Block(Block),
     /// So much at once, each piece held by a lease.
     Concurrency(Concurrency),
 }
@@ -164,11 +168,12 @@ pub struct Kind {
 }
 
 /// Every algorithm there is, ordered by code.
-pub const KINDS: [&Kind; 5] = [
+pub const KINDS: [&Kind; 6] = [
     &fixed_window::KIND,
     &sliding_log::KIND,
     &sliding_window::KIND,
     &bucket::KIND,
+    &block::KIND,
     &concurrency::KIND,
 ];
 
@@ -181,6 +186,7 @@ impl Meter {
             Self::SlidingLog(meter) => meter,
             Self::SlidingWindow(meter) => meter,
             Self::Bucket(meter) => meter,
+            Self::Block(meter) => meter,
             Self::Concurrency(meter) => meter,
         }
     }
@@ -193,6 +199,7 @@ impl Meter {
             Self::SlidingLog(_) => &sliding_log::KIND,
             Self::SlidingWindow(_) => &sliding_window::KIND,
             Self::Bucket(_) => &bucket::KIND,
+            Self::Block(_) => &block::KIND,
             Self::Concurrency(_) => &concurrency::KIND,
         }
     }

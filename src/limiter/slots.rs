@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 
 use super::settle::Spent;
 use crate::limit::algorithm::HEARTBEAT;
-use crate::limit::{Charge, ChargeId, Meter, Receipt, Stake};
+use crate::limit::{Charge, ChargeId, Meter, Receipt, Stake, When};
 use crate::store::{Origin, Store};
 
 /// How often a worker looks for leases to renew.
@@ -154,6 +154,8 @@ impl Lease {
             cost,
             id,
             stake: Stake::Binding,
+            limit: 0,
+            spent: When::Settled,
         }
     }
 }

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 use super::settle::{Due, Spent};
 use super::slots::Slots;
 use super::usage::{Layout, Usage};
-use crate::limit::{Charge, ChargeId, Cost, Receipt, Stake};
+use crate::limit::{Charge, ChargeId, Cost, Receipt, Stake, When};
 use crate::policy::{AnswerCost, CostPlace, cost_in};
 use crate::store::{Origin, Store};
 
@@ -194,6 +194,8 @@ pub(super) fn correct(
             cost: cost.less(reserved),
             id: correction,
             stake: Stake::Binding,
+            limit: 0,
+            spent: When::Settled,
         };
         store.spend(origin, &rest);
     }

@@ -1,7 +1,9 @@
 //! Leases, on a clock that the test sets, in both twins.
 
 use sluice::limit::algorithm::{Concurrency, HEARTBEAT, LEASE};
-use sluice::limit::{Charge, ChargeId, Cost, Key, Meter, Retry, Stake, State, Verdict, driver};
+use sluice::limit::{
+    Charge, ChargeId, Cost, Key, Meter, Retry, Stake, State, Verdict, When, driver,
+};
 use sluice::store::redis::script::Call;
 use sluice::time::{Micros, Timestamp};
 
@@ -85,6 +87,8 @@ fn charge(id: u64) -> Charge {
         cost: Cost::ONE,
         id: ChargeId::new(id),
         stake: Stake::Binding,
+        limit: 0,
+        spent: When::Admitted,
     }
 }
 

@@ -5,14 +5,14 @@ use std::time::Duration;
 
 use super::super::decode::At;
 use super::super::explain;
-use super::super::file::{Algorithm, File, LimitDecl, PerDecl, RateDecl};
+use super::super::file::{Algorithm, File, LimitDecl};
 use super::super::report::{Findings, Span};
-use super::super::units::{self, Rate};
+use super::super::units::{self, RateDecl, Within};
 use super::routes::{Routes, shortest_response};
-use super::slots;
 use crate::limit::Meter;
 use crate::limit::algorithm::{
-    Bucket, BucketSpec, FixedWindow, InvalidMeter, Refill, SlidingLog, SlidingWindow,
+    Bucket, BucketSpec, Concurrency, FixedWindow, InvalidMeter, LEASE, Refill, SlidingLog,
+    SlidingWindow,
 };
 use crate::policy::Amount;
 use crate::time::Micros;
@@ -47,13 +47,7 @@ pub(super) fn amounts(
     }
     let mut amounts = Vec::new();
     for rate in rates {
-        let compiled = match rate.value {
-            RateDecl::Per(per) => {
-                meter(&plan, per).map(|meter| amount(&plan, decl, per, rates.len(), meter))
-            }
-            RateDecl::Concurrent(slots) => slots::amount(decl, slots, rates.len()),
-        };
-        match compiled {
+        match amount(&plan, decl, &rate.value, rates.len()) {
             Ok(amount) => amounts.push(amount),
             Err(InvalidMeter(why)) => {
                 found.error(rate.span, why);
@@ -72,9 +66,7 @@ fn plan(
     routes: &Routes,
     found: &mut Findings,
 ) -> Option<Plan> {
-    let burst = rates
-        .iter()
-        .find(|rate| rate.value.per().is_some_and(|per| per.burst.is_some()));
+    let burst = rates.iter().find(|rate| rate.value.burst().is_some());
     let implied = if burst.is_some() {
         Algorithm::TokenBucket
     } else {
@@ -168,18 +160,18 @@ fn max_wait(
     given.value
 }
 
-/// Two amounts of the same window, or two of what is at once, would share one counter.
+/// Two amounts of the same window would share one counter.
 fn check_windows(rates: &[At<RateDecl>], found: &mut Findings) -> bool {
     let mut whole = true;
     for (index, rate) in rates.iter().enumerate() {
         let first = rates
             .iter()
             .take(index)
-            .find(|other| window(other.value) == window(rate.value));
+            .find(|other| same_window(&other.value, &rate.value));
         if let Some(first) = first {
-            let problem = match rate.value {
-                RateDecl::Per(_) => "two amounts of one limit have the same window",
-                RateDecl::Concurrent(_) => "a limit says twice how much is at once",
+            let problem = match rate.value.within {
+                Within::Window { .. } => "two amounts of one limit have the same window",
+                Within::Concurrent => "a limit says twice how much is at once",
             };
             found
                 .error(rate.span, problem)
@@ -191,73 +183,99 @@ fn check_windows(rates: &[At<RateDecl>], found: &mut Findings) -> bool {
     whole
 }
 
-fn window(rate: RateDecl) -> Option<Duration> {
-    rate.per().map(|per| per.window)
+fn same_window(one: &RateDecl, other: &RateDecl) -> bool {
+    match (&one.within, &other.within) {
+        (Within::Window { length: one, .. }, Within::Window { length: other, .. }) => one == other,
+        (Within::Concurrent, Within::Concurrent) => true,
+        (Within::Window { .. }, Within::Concurrent)
+        | (Within::Concurrent, Within::Window { .. }) => false,
+    }
 }
 
-fn meter(plan: &Plan, rate: PerDecl) -> Result<Meter, InvalidMeter> {
-    let window = Micros::from(rate.window);
+/// What holds one amount, and what it means in words.
+fn amount(
+    plan: &Plan,
+    decl: &LimitDecl,
+    rate: &RateDecl,
+    count: usize,
+) -> Result<(Amount, String), InvalidMeter> {
+    let name = decl.name.value.as_str();
+    let shown_as = |window: &str| match count {
+        1 => Arc::from(name),
+        _ => Arc::from(format!("{name}-{window}")),
+    };
+    match rate.within {
+        Within::Window { length, burst } => {
+            let burst = size(plan, rate.amount, burst);
+            let meter = meter(plan, rate.amount, length, burst)?;
+            let burst = burst.filter(|burst| *burst != rate.amount);
+            let words = match burst {
+                Some(burst) => format!("{} ({burst} at once)", rate.words()),
+                None => rate.words(),
+            };
+            let amount = Amount {
+                meter,
+                local: meter,
+                code: Arc::from(code(plan, length)),
+                shown_as: shown_as(&units::short(length)),
+                quota: rate.amount,
+                window: Some(Duration::from_secs(
+                    Micros::from(length).ceil_seconds().max(1),
+                )),
+                burst,
+                words: Arc::from(words),
+            };
+            Ok((amount, explain::sentence(plan, rate, length, burst)))
+        }
+        Within::Concurrent => {
+            let meter = Meter::Concurrency(Concurrency::new(rate.amount, LEASE)?);
+            let amount = Amount {
+                meter,
+                local: meter,
+                code: Arc::from("cc"),
+                shown_as: shown_as("concurrent"),
+                quota: rate.amount,
+                window: None,
+                burst: None,
+                words: Arc::from(rate.words()),
+            };
+            Ok((amount, explain::at_once(rate.amount)))
+        }
+    }
+}
+
+/// The size of the bucket, where there is one: what is said, else the amount, and 1 where there is a queue.
+fn size(plan: &Plan, amount: u64, burst: Option<u64>) -> Option<u64> {
+    match plan.algorithm {
+        Algorithm::TokenBucket | Algorithm::LeakyBucket => {
+            Some(burst.unwrap_or(if plan.queue > 0 { 1 } else { amount }))
+        }
+        Algorithm::SlidingWindow | Algorithm::SlidingLog | Algorithm::FixedWindow => None,
+    }
+}
+
+fn meter(
+    plan: &Plan,
+    amount: u64,
+    length: Duration,
+    burst: Option<u64>,
+) -> Result<Meter, InvalidMeter> {
+    let window = Micros::from(length);
     Ok(match plan.algorithm {
-        Algorithm::SlidingWindow => Meter::SlidingWindow(SlidingWindow::new(rate.amount, window)?),
-        Algorithm::SlidingLog => Meter::SlidingLog(SlidingLog::new(rate.amount, window)?),
-        Algorithm::FixedWindow => Meter::FixedWindow(FixedWindow::new(rate.amount, window)?),
+        Algorithm::SlidingWindow => Meter::SlidingWindow(SlidingWindow::new(amount, window)?),
+        Algorithm::SlidingLog => Meter::SlidingLog(SlidingLog::new(amount, window)?),
+        Algorithm::FixedWindow => Meter::FixedWindow(FixedWindow::new(amount, window)?),
         Algorithm::TokenBucket | Algorithm::LeakyBucket => {
             Meter::Bucket(Bucket::new(BucketSpec {
-                amount: rate.amount,
+                amount,
                 window,
-                burst: burst(plan, rate),
+                burst: burst.unwrap_or(amount),
                 queue: plan.queue,
                 max_wait: Micros::from(plan.max_wait),
                 refill: plan.refill,
             })?)
         }
     })
-}
-
-/// The size of the bucket: what is said, else the amount, and 1 where there is a queue.
-fn burst(plan: &Plan, rate: PerDecl) -> u64 {
-    rate.burst
-        .unwrap_or(if plan.queue > 0 { 1 } else { rate.amount })
-}
-
-fn amount(
-    plan: &Plan,
-    decl: &LimitDecl,
-    rate: PerDecl,
-    count: usize,
-    meter: Meter,
-) -> (Amount, String) {
-    let name = decl.name.value.as_str();
-    let shown_as = match count {
-        1 => name.to_owned(),
-        _ => format!("{name}-{}", units::short(rate.window)),
-    };
-    let bucket = matches!(
-        plan.algorithm,
-        Algorithm::TokenBucket | Algorithm::LeakyBucket
-    );
-    let burst = bucket
-        .then(|| burst(plan, rate))
-        .filter(|burst| *burst != rate.amount);
-    let rate_words = Rate::words(rate.amount, rate.window);
-    let words = match burst {
-        Some(burst) => format!("{rate_words} ({burst} at once)"),
-        None => rate_words,
-    };
-    let sentence = explain::sentence(plan, rate, burst);
-    let amount = Amount {
-        meter,
-        local: meter,
-        code: Arc::from(code(plan, rate.window)),
-        shown_as: Arc::from(shown_as),
-        quota: rate.amount,
-        window: Some(Duration::from_secs(
-            Micros::from(rate.window).ceil_seconds().max(1),
-        )),
-        burst,
-        words: Arc::from(words),
-    };
-    (amount, sentence)
 }
 
 /// Algorithm and window, as they stand in a key: a change of either starts a fresh count.

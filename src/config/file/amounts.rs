@@ -1,11 +1,9 @@
 //! Amounts: what `allow` says, and the algorithm that holds it.
 
-use std::time::Duration;
-
 use super::super::decode::{self, At, Fields, Shape, Zero};
 use super::super::node::{Kind, Node};
 use super::super::report::Findings;
-use super::super::units::{self, Rate};
+use super::super::units::{self, Rate, RateDecl, Within};
 
 /// What a limit allows.
 #[derive(Clone, Debug)]
@@ -13,33 +11,6 @@ pub(in crate::config) enum Allow {
     Unlimited,
     /// All of them hold; at least one.
     Rates(Vec<At<RateDecl>>),
-}
-
-/// One amount.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::config) enum RateDecl {
-    /// So much per window.
-    Per(PerDecl),
-    /// So much at once.
-    Concurrent(u64),
-}
-
-/// So much per window.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::config) struct PerDecl {
-    pub(in crate::config) amount: u64,
-    pub(in crate::config) window: Duration,
-    pub(in crate::config) burst: Option<u64>,
-}
-
-impl RateDecl {
-    /// The window and what passes in it; none where it is so much at once.
-    pub(in crate::config) fn per(self) -> Option<PerDecl> {
-        match self {
-            Self::Per(per) => Some(per),
-            Self::Concurrent(_) => None,
-        }
-    }
 }
 
 /// The word of `algorithm`.
@@ -89,24 +60,11 @@ pub(super) fn allow(node: &Node, found: &mut Findings) -> Option<Allow> {
     let mut rates = Vec::new();
     let mut whole = true;
     for item in items {
-        let span = item.span;
         match amount(item, found) {
-            Some(Rate::Per {
-                amount,
-                window,
-                burst,
-            }) => {
-                let value = RateDecl::Per(PerDecl {
-                    amount,
-                    window,
-                    burst,
-                });
-                rates.push(At { value, span });
-            }
-            Some(Rate::Concurrent(amount)) => {
-                let value = RateDecl::Concurrent(amount);
-                rates.push(At { value, span });
-            }
+            Some(Rate::Limited(value)) => rates.push(At {
+                value,
+                span: item.span,
+            }),
             Some(Rate::Unlimited) if items.len() == 1 => return Some(Allow::Unlimited),
             Some(Rate::Unlimited) => {
                 found
@@ -150,9 +108,11 @@ fn amount(node: &Node, found: &mut Findings) -> Option<Rate> {
     if fields.get("burst").is_some() && burst.is_none() {
         return None;
     }
-    Some(Rate::Per {
+    Some(Rate::Limited(RateDecl {
         amount: requests?.value,
-        window: window?.value,
-        burst: burst.map(|burst| burst.value),
-    })
+        within: Within::Window {
+            length: window?.value,
+            burst: burst.map(|burst| burst.value),
+        },
+    }))
 }

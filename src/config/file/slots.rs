@@ -2,7 +2,8 @@
 
 use super::super::decode::Fields;
 use super::super::report::Findings;
-use super::amounts::{Allow, RateDecl};
+use super::super::units::{RateDecl, Within};
+use super::amounts::Allow;
 use super::limits::LimitDecl;
 
 /// Fields that say how a rate is counted.
@@ -13,7 +14,7 @@ pub(super) fn check(decl: &mut LimitDecl, own: &Fields<'_>, found: &mut Findings
     let Some(Allow::Rates(rates)) = &decl.allow else {
         return;
     };
-    let is_slots = |rate: &RateDecl| matches!(rate, RateDecl::Concurrent(_));
+    let is_slots = |rate: &RateDecl| rate.within == Within::Concurrent;
     if !rates.iter().any(|rate| is_slots(&rate.value)) {
         return;
     }

@@ -11,23 +11,47 @@ use crate::config::trap;
 pub(in crate::config) enum Rate {
     /// No limit at all.
     Unlimited,
-    /// So much per window.
-    Per {
-        /// At least 1.
-        amount: u64,
-        /// More than zero.
-        window: Duration,
+    /// So much.
+    Limited(RateDecl),
+}
+
+/// So much, within what.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(in crate::config) struct RateDecl {
+    /// At least 1.
+    pub(in crate::config) amount: u64,
+    pub(in crate::config) within: Within,
+}
+
+/// What an amount holds within.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(in crate::config) enum Within {
+    /// A window of this length, more than zero.
+    Window {
+        length: Duration,
         /// The most that passes at once, where it is said; at least 1.
         burst: Option<u64>,
     },
-    /// So much at once; at least 1.
-    Concurrent(u64),
+    /// No time: so much at once.
+    Concurrent,
 }
 
-impl Rate {
+impl RateDecl {
+    /// The most that passes at once, where it is said.
+    pub(in crate::config) fn burst(&self) -> Option<u64> {
+        match self.within {
+            Within::Window { burst, .. } => burst,
+            Within::Concurrent => None,
+        }
+    }
+
     /// `100 per minute`.
-    pub(in crate::config) fn words(amount: u64, window: Duration) -> String {
-        format!("{amount} per {}", window_in_words(window))
+    pub(in crate::config) fn words(&self) -> String {
+        let amount = self.amount;
+        match self.within {
+            Within::Window { length, .. } => format!("{amount} per {}", window_in_words(length)),
+            Within::Concurrent => format!("{amount} at once"),
+        }
     }
 }
 
@@ -50,11 +74,11 @@ pub(in crate::config) fn rate(text: &str) -> Result<Rate, Wrong> {
     if trap::cut_by_comma(text) {
         return Err(Wrong::new(trap::COMMA));
     }
-    let mut parts = text.split(',').map(str::trim);
     if let Some(concurrent) = concurrent(text) {
         return concurrent;
     }
-    let (amount, window) = per(parts.next().unwrap_or_default())?;
+    let mut parts = text.split(',').map(str::trim);
+    let (amount, length) = per(parts.next().unwrap_or_default())?;
     let mut burst = None;
     for part in parts {
         let words: Vec<&str> = part.split_whitespace().collect();
@@ -75,11 +99,8 @@ pub(in crate::config) fn rate(text: &str) -> Result<Rate, Wrong> {
             }
         }
     }
-    Ok(Rate::Per {
-        amount,
-        window,
-        burst,
-    })
+    let within = Within::Window { length, burst };
+    Ok(Rate::Limited(RateDecl { amount, within }))
 }
 
 /// A number of at least 1; `what` it is, for the message.
@@ -107,7 +128,9 @@ fn concurrent(text: &str) -> Option<Result<Rate, Wrong>> {
             "`N concurrent` stands alone: it is already the most at once; several amounts are a list",
         )));
     }
-    Some(at_least_one(amount, "an amount").map(Rate::Concurrent))
+    let within = Within::Concurrent;
+    let amount = at_least_one(amount, "an amount");
+    Some(amount.map(|amount| Rate::Limited(RateDecl { amount, within })))
 }
 
 /// The part before the first comma.

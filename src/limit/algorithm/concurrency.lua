@@ -1,6 +1,6 @@
 -- Concurrency; the twin of concurrency.rs.
 -- Parameters: amount, lease time (us). In Redis: the leases are entries of a sliding log over the lease time.
-M[5] = function()
+M[6] = function()
   local log = M[2]()
 
   local function judge(m, state, now, cost)

@@ -30,7 +30,7 @@ pub struct Concurrency {
 
 /// The row of the registry.
 pub(super) const KIND: Kind = Kind {
-    code: 5,
+    code: 6,
     lua: include_str!("concurrency.lua"),
     params: 2,
     fresh: || State::Log(Vec::new()),

@@ -543,5 +543,6 @@ fn raised(meter: Meter, more: u64) -> Meter {
                 .unwrap(),
             )
         }
+        Meter::Block(_) => unreachable!("nothing is reserved with a block"),
     }
 }
