@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
 use super::super::{Meter, Refill};
+use super::boundary;
 
 /// When what was admitted, in order of time.
 type Admitted = [(u64, u64)];
@@ -41,6 +42,11 @@ pub(super) fn room(meter: Meter, admitted: &Admitted, now: u64) -> Room {
                 unit: 1,
             }
         }
+        Meter::CalendarWindow(_) => Room {
+            used: since(begun(now, window)),
+            most: amount,
+            unit: 1,
+        },
         Meter::SlidingLog(_) => Room {
             used: since(now - window + 1),
             most: amount,
@@ -75,6 +81,15 @@ pub(super) fn room(meter: Meter, admitted: &Admitted, now: u64) -> Room {
         }
         Meter::Block(_) => unreachable!("blocks are recounted in driver/worlds.rs"),
     }
+}
+
+/// When the window of a calendar began that `now` is in.
+fn begun(now: u64, window: u64) -> u64 {
+    let mut number = (now / window).saturating_sub(2);
+    while boundary(number + 1, window) <= now {
+        number += 1;
+    }
+    boundary(number, window)
 }
 
 /// The debt is the most that any stretch up to now has left: what was admitted in it, less what drains in its time.
@@ -130,6 +145,7 @@ pub(super) fn within_bound(meter: Meter, admitted: &Admitted) -> Result<(), Test
             let span = at - start;
             let bound = match meter {
                 Meter::FixedWindow(_) => amount * (span / window + 2),
+                Meter::CalendarWindow(_) => amount * (span / (window * 7 / 8).max(1) + 2),
                 Meter::SlidingLog(_) | Meter::SlidingWindow(_) => amount * (span / window + 1),
                 Meter::Bucket(bucket) => {
                     let spec = bucket.spec();
