@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Count, Reply};
-use crate::limit::{Cost, KeySpec, Meter};
+use super::{CostRule, Count, Reply};
+use crate::limit::{KeySpec, Meter};
 use crate::route::Index;
 use crate::time::{Calendar, Timestamp};
 
@@ -22,7 +22,7 @@ pub struct Limit {
     /// What is allowed; all of them hold. Empty: `unlimited`.
     pub amounts: Vec<Amount>,
     /// What a request costs.
-    pub cost: Cost,
+    pub cost: CostRule,
     /// Which requests it counts in the end.
     pub count: Count,
     /// Whether it rejects.

@@ -197,6 +197,13 @@ impl Walk {
                     // A call heals a state once, by the first boundaries that it carries.
                     let window = receipt.meter.window();
                     receipt.meter = receipt.meter.around(boundaries(window, self.shown));
+                    let receipt = match self.dice.below(3) {
+                        0 => {
+                            let back = self.dice.below(receipt.cost.get() + 1);
+                            receipt.part(Cost::new(u32::try_from(back).unwrap()))
+                        }
+                        _ => receipt,
+                    };
                     call.give_back(&receipt);
                     driver::give_back(self.state(&receipt.key, &receipt.meter), &receipt, now);
                 }

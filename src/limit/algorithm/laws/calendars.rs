@@ -49,7 +49,7 @@ proptest! {
                 kept.push((key.now, u64::from(cost)));
                 if gives_back {
                     let receipt = key_there.spent[key_there.spent.len() - 1];
-                    key_there.give_back(receipt);
+                    key_there.give_back(receipt, cost);
                     kept.pop();
                 }
             } else if wrong == 0 && u64::from(cost) <= amount {
@@ -73,7 +73,7 @@ proptest! {
         key.now += window * 9 / 8 + window * later / 1_000;
         key.heal();
         key.spend(1);
-        key.give_back(receipt);
+        key.give_back(receipt, 1);
         prop_assert_eq!(key.quota().remaining, amount - 1);
         prop_assert_eq!(boundaries(key.meter, key.now)[1].as_micros(), truth(key.now, window).0);
     }

@@ -27,6 +27,11 @@ pub(super) fn room(meter: Meter, admitted: &Admitted, now: u64) -> Room {
             .map(|(_, cost)| u128::from(*cost))
             .sum()
     };
+    let whole = |used| Room {
+        used,
+        most: amount,
+        unit: 1,
+    };
     match meter {
         Meter::FixedWindow(_) => {
             let mut start = None;
@@ -36,29 +41,13 @@ pub(super) fn room(meter: Meter, admitted: &Admitted, now: u64) -> Room {
                 }
             }
             let used = start.filter(|start| now < start + window).map_or(0, since);
-            Room {
-                used,
-                most: amount,
-                unit: 1,
-            }
+            whole(used)
         }
-        Meter::CalendarWindow(_) => Room {
-            used: since(begun(now, window)),
-            most: amount,
-            unit: 1,
-        },
-        Meter::SlidingLog(_) => Room {
-            used: since(now - window + 1),
-            most: amount,
-            unit: 1,
-        },
+        Meter::CalendarWindow(_) => whole(since(begun(now, window))),
+        Meter::SlidingLog(_) => whole(since(now - window + 1)),
         Meter::SlidingWindow(_) => {
             let length = window / 10;
-            Room {
-                used: since((now / length - 10) * length),
-                most: amount,
-                unit: 1,
-            }
+            whole(since((now / length - 10) * length))
         }
         Meter::Bucket(bucket) => {
             let spec = bucket.spec();
