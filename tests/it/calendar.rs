@@ -62,9 +62,9 @@ fn a_raised_amount_keeps_what_was_used_and_another_zone_starts_afresh() {
     };
     let gateway = Gateway::start(&yaml(&format!("2 per calendar hour in {zone}")));
     assert_eq!([(); 3].map(|()| gateway.get("/").status), [200, 200, 429]);
-    gateway.reload(&yaml(&format!("3 per calendar hour in {zone}")), "success");
+    gateway.reload(&yaml(&format!("3 per calendar hour in {zone}")), "ok");
     assert_eq!([(); 2].map(|()| gateway.get("/").status), [200, 429]);
-    gateway.reload(&yaml("3 per calendar hour in Europe/Paris"), "success");
+    gateway.reload(&yaml("3 per calendar hour in Europe/Paris"), "ok");
     assert_eq!(gateway.get("/").status, 200);
     let code = match zone {
         "UTC" => "cal-hour".to_owned(),
