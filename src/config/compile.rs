@@ -1,9 +1,11 @@
 //! From what was typed to what it means: every name resolved, every check made, every error noted.
 
+mod calendars;
 mod limits;
 mod meters;
 mod queues;
 mod routes;
+mod slots;
 
 pub(super) use meters::Plan;
 

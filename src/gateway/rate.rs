@@ -117,17 +117,19 @@ impl Item {
             .window
             .map(|window| window.as_secs().clamp(1, LARGEST));
         let mut policy = format!("{name};q={quota}");
-        match window {
-            Some(window) => push(&mut policy, ";w=", window),
-            None => policy.push_str(";qu=\"concurrent-requests\""),
+        if let Some(window) = window {
+            push(&mut policy, ";w=", window);
+        }
+        if let Meter::Concurrency(_) = amount.meter {
+            policy.push_str(";qu=\"concurrent-requests\"");
         }
         if let Some(burst) = amount.burst {
             push(&mut policy, ";sluice-burst=", burst);
         }
-        let pace = match (window, amount.meter) {
-            (Some(window), Meter::Bucket(_)) => Pace::Bucket(window),
-            (Some(_), _) => Pace::Window,
-            (None, _) => Pace::Concurrency,
+        let pace = match (amount.meter, window) {
+            (Meter::Concurrency(_), _) => Pace::Concurrency,
+            (Meter::Bucket(_), Some(window)) => Pace::Bucket(window),
+            (_, _) => Pace::Window,
         };
         Self {
             policy,

@@ -8,11 +8,12 @@ use super::super::explain;
 use super::super::file::{Algorithm, File, LimitDecl};
 use super::super::report::{Findings, Span};
 use super::super::units::{self, RateDecl, Within};
+use super::calendars;
 use super::routes::{Routes, shortest_response};
+use super::slots;
 use crate::limit::Meter;
 use crate::limit::algorithm::{
-    Bucket, BucketSpec, Concurrency, FixedWindow, InvalidMeter, LEASE, Refill, SlidingLog,
-    SlidingWindow,
+    Bucket, BucketSpec, FixedWindow, InvalidMeter, Refill, SlidingLog, SlidingWindow,
 };
 use crate::policy::Amount;
 use crate::time::Micros;
@@ -69,12 +70,14 @@ fn plan(
     let burst = rates.iter().find(|rate| rate.value.burst().is_some());
     let implied = if burst.is_some() {
         Algorithm::TokenBucket
+    } else if rates.iter().all(calendars::is_calendar) {
+        Algorithm::FixedWindow
     } else {
         Algorithm::SlidingWindow
     };
     let algorithm = decl.algorithm.as_ref().map_or(implied, |at| at.value);
     let word = algorithm.word();
-    let mut whole = true;
+    let mut whole = calendars::check(decl, rates, found);
     let mut misplaced = |span: Span, field: &str, owners: &str| {
         let problem = found.error(
             span,
@@ -170,7 +173,9 @@ fn check_windows(rates: &[At<RateDecl>], found: &mut Findings) -> bool {
             .find(|other| same_window(&other.value, &rate.value));
         if let Some(first) = first {
             let problem = match rate.value.within {
-                Within::Window { .. } => "two amounts of one limit have the same window",
+                Within::Window { .. } | Within::Calendar(_) => {
+                    "two amounts of one limit have the same window"
+                }
                 Within::Concurrent => "a limit says twice how much is at once",
             };
             found
@@ -186,9 +191,9 @@ fn check_windows(rates: &[At<RateDecl>], found: &mut Findings) -> bool {
 fn same_window(one: &RateDecl, other: &RateDecl) -> bool {
     match (&one.within, &other.within) {
         (Within::Window { length: one, .. }, Within::Window { length: other, .. }) => one == other,
+        (Within::Calendar(one), Within::Calendar(other)) => one.unit() == other.unit(),
         (Within::Concurrent, Within::Concurrent) => true,
-        (Within::Window { .. }, Within::Concurrent)
-        | (Within::Concurrent, Within::Window { .. }) => false,
+        (Within::Window { .. } | Within::Calendar(_) | Within::Concurrent, _) => false,
     }
 }
 
@@ -204,8 +209,8 @@ fn amount(
         1 => Arc::from(name),
         _ => Arc::from(format!("{name}-{window}")),
     };
-    match rate.within {
-        Within::Window { length, burst } => {
+    match &rate.within {
+        &Within::Window { length, burst } => {
             let burst = size(plan, rate.amount, burst);
             let meter = meter(plan, rate.amount, length, burst)?;
             let burst = burst.filter(|burst| *burst != rate.amount);
@@ -216,6 +221,7 @@ fn amount(
             let amount = Amount {
                 meter,
                 local: meter,
+                calendar: None,
                 code: Arc::from(code(plan, length)),
                 shown_as: shown_as(&units::short(length)),
                 quota: rate.amount,
@@ -227,18 +233,12 @@ fn amount(
             };
             Ok((amount, explain::sentence(plan, rate, length, burst)))
         }
+        Within::Calendar(calendar) => {
+            let amount = calendars::amount(rate, calendar, &shown_as(calendar.unit().word()))?;
+            Ok((amount, explain::calendar(rate, calendar)))
+        }
         Within::Concurrent => {
-            let meter = Meter::Concurrency(Concurrency::new(rate.amount, LEASE)?);
-            let amount = Amount {
-                meter,
-                local: meter,
-                code: Arc::from("cc"),
-                shown_as: shown_as("concurrent"),
-                quota: rate.amount,
-                window: None,
-                burst: None,
-                words: Arc::from(rate.words()),
-            };
+            let amount = slots::amount(rate, shown_as("concurrent"))?;
             Ok((amount, explain::at_once(rate.amount)))
         }
     }

@@ -30,6 +30,7 @@ fn limited(mut policy: Policy, meter: Meter, quota: u64, cost: u32) -> Policy {
         amounts: vec![Amount {
             local: meter,
             meter,
+            calendar: None,
             code: "x60s".into(),
             shown_as: "per-ip".into(),
             quota,
