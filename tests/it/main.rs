@@ -19,6 +19,7 @@ mod support;
 mod admission;
 mod configuration;
 mod cors;
+mod costs;
 mod documentation;
 mod fields;
 mod identity;
