@@ -14,5 +14,6 @@ mod golden;
 mod leases;
 mod mistakes;
 mod reports;
+mod returning;
 mod server;
 mod walk;

@@ -21,6 +21,7 @@ mod calendar;
 mod concurrent;
 mod configuration;
 mod cors;
+mod costs;
 mod documentation;
 mod fields;
 mod identity;

@@ -4,7 +4,9 @@ use super::super::decode::Fields;
 use super::super::report::Findings;
 use super::super::units::{RateDecl, Within};
 use super::amounts::Allow;
+use super::cost::CostDecl;
 use super::limits::LimitDecl;
+use crate::policy::CostRule;
 
 /// Fields that say how a rate is counted.
 const OF_RATES: [&str; 4] = ["algorithm", "queue", "max_wait", "refill"];
@@ -38,9 +40,24 @@ pub(super) fn check(decl: &mut LimitDecl, own: &Fields<'_>, found: &mut Findings
     if alone && own.get("count").is_none() {
         decl.count = None;
     }
-    if let Some(count) = &decl.count {
-        found
-            .error(count.span, "`count` does not go with `concurrent`")
-            .help("a slot is held until the answer has ended, whatever it says: count answers in a limit of its own");
+    if alone && own.get("cost").is_none() {
+        decl.cost.take_if(|cost| is_answered(&cost.value));
     }
+    let cost = decl.cost.as_ref().filter(|cost| is_answered(&cost.value));
+    let said = [
+        (decl.count.as_ref().map(|count| count.span), "`count`"),
+        (cost.map(|cost| cost.span), "a cost from the answer"),
+    ];
+    for (span, what) in said {
+        if let Some(span) = span {
+            found
+                .error(span, format!("{what} does not go with `concurrent`"))
+                .help("a slot is held until the answer has ended, whatever it says: make a limit of its own of it");
+        }
+    }
+}
+
+/// Whether only the answer says it.
+fn is_answered(cost: &CostDecl) -> bool {
+    matches!(cost, CostDecl::Rule(CostRule::Answer(_)))
 }
