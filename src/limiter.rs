@@ -19,7 +19,7 @@ use smallvec::SmallVec;
 
 use crate::limit::key::{Derived, Found};
 use crate::limit::{Charge, ChargeId, Key, Quota, Retry, Stake};
-use crate::policy::{Count, IfDown, Limit, LimitMode, Mode, Policy, Preflight};
+use crate::policy::{Count, IfDown, Limit, LimitMode, Mode, Policy};
 use crate::request::Facts;
 use crate::route::Hit;
 use crate::store::{Origin, Store, random_number};
@@ -173,8 +173,7 @@ impl Limiter {
         let Some(limit) = meeting.policy.limits.get(index) else {
             return Ok(());
         };
-        let free = limit.preflight == Preflight::Free && facts.is_preflight();
-        if free || limit.except.first(facts).is_some() {
+        if !limit.applies(facts) {
             meeting.decide(index, Decided::Skipped);
             return Ok(());
         }

@@ -248,6 +248,12 @@ fn describe(out: &mut String, limit: &Limit, words: &LimitWords, policy: &Policy
     if let Some(missing) = missing {
         line(out, &format!("    {missing}"));
     }
+    if limit.counts_by_body() {
+        line(
+            out,
+            "    waits for the first 16 KiB of the body, where its key is",
+        );
+    }
     if let Some(answers) = &words.count {
         line(out, &format!("    counts only what is answered {answers}"));
     }

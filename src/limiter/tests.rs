@@ -11,7 +11,9 @@ use crate::identify::ClientRules;
 use crate::limit::algorithm::{Bucket, BucketSpec, Refill, SlidingWindow};
 use crate::limit::key::{IfMissing, KeySpec, Source};
 use crate::limit::{Cost, Meter};
-use crate::policy::{Amount, Answers, Count, Drain, RedisAddress, RedisSpec, Reply, StoreSpec};
+use crate::policy::{
+    Amount, Answers, Count, Drain, Preflight, RedisAddress, RedisSpec, Reply, StoreSpec,
+};
 use crate::request::{Client, PeerTrust, Target};
 use crate::route::{Index, Matcher, PathRules, Width};
 use crate::store::redis::tests::server::Server;
@@ -107,6 +109,7 @@ fn policy(store: StoreSpec, limits: Vec<Limit>) -> Policy {
         routes: Vec::new(),
         route_index: Index::new(Width::Exact, []),
         skip: Index::new(Width::Exact, []),
+        body_index: Index::new(Width::Wide, []),
         limit_index: Index::new(
             Width::Wide,
             (0..limits.len()).map(|limit| (limit, Matcher::default())),
@@ -175,6 +178,7 @@ impl House {
             target: &target,
             route: None,
             route_params: &[],
+            body: None,
         };
         self.limiter.admit(&self.policy, &self.cells, &facts).await
     }
