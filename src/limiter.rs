@@ -18,7 +18,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use crate::limit::key::{Derived, Found};
-use crate::limit::{Charge, ChargeId, Key, Quota, Retry, Stake};
+use crate::limit::{Charge, ChargeId, Key, Quota, Retry, Stake, When};
 use crate::policy::{Count, IfDown, Limit, LimitMode, Mode, Policy};
 use crate::request::Facts;
 use crate::route::Hit;
@@ -207,6 +207,8 @@ impl Limiter {
                 cost: limit.cost,
                 id,
                 stake,
+                limit: number(index),
+                spent: When::Admitted,
             });
             meeting.asked.push(Asked {
                 limit: index,
@@ -286,6 +288,11 @@ fn refuse_key(
             })
         }
     }
+}
+
+/// What the charges of one limit have in common; a file has fewer limits than that.
+fn number(limit: usize) -> u32 {
+    u32::try_from(limit).unwrap_or(u32::MAX)
 }
 
 fn stake(policy: &Policy, limit: &Limit) -> Stake {
