@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Count, Reply};
+use super::{CostRule, Count, Reply};
 use crate::limit::key::Source;
-use crate::limit::{Cost, KeySpec, Meter};
+use crate::limit::{KeySpec, Meter};
 use crate::request::Facts;
 use crate::route::Index;
 
@@ -23,7 +23,7 @@ pub struct Limit {
     /// What is allowed; all of them hold. Empty: `unlimited`.
     pub amounts: Vec<Amount>,
     /// What a request costs.
-    pub cost: Cost,
+    pub cost: CostRule,
     /// Which requests it counts in the end.
     pub count: Count,
     /// Whether it rejects.

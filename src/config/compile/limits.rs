@@ -12,9 +12,9 @@ use super::super::nearest::nearest;
 use super::super::report::{Findings, Span};
 use super::routes::{Routes, captures};
 use super::{check_name, check_routes_exist, exact, meters, queues, words};
+use crate::limit::KeySpec;
 use crate::limit::key::Source;
-use crate::limit::{Cost, KeySpec};
-use crate::policy::{Count, Limit, Preflight};
+use crate::policy::{CostRule, Count, Limit, Preflight};
 use crate::route::{Index, Matcher, PathPattern, Width};
 
 /// Limits, with what they apply to.
@@ -195,7 +195,7 @@ fn limit(
         },
         per_words: Arc::from(per.words.as_str()),
         amounts,
-        cost: Cost::ONE,
+        cost: CostRule::default(),
         count: decl
             .count
             .as_ref()
