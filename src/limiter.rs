@@ -24,7 +24,7 @@ use smallvec::SmallVec;
 
 use crate::limit::key::{Derived, Found};
 use crate::limit::{Charge, ChargeId, Key, Quota, Retry, Stake, When};
-use crate::policy::{Count, IfDown, Limit, LimitMode, Mode, Policy, Preflight};
+use crate::policy::{Count, IfDown, Limit, LimitMode, Mode, Policy};
 use crate::request::Facts;
 use crate::route::Hit;
 use crate::store::{Origin, Store, random_number};
@@ -182,8 +182,7 @@ impl Limiter {
         let Some(limit) = meeting.policy.limits.get(index) else {
             return Ok(());
         };
-        let free = limit.preflight == Preflight::Free && facts.is_preflight();
-        if free || limit.except.first(facts).is_some() {
+        if !limit.applies(facts) {
             meeting.decide(index, Decided::Skipped);
             return Ok(());
         }

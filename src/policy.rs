@@ -27,6 +27,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::identify::ClientRules;
+use crate::request::Facts;
 use crate::route::{Index, PathRules};
 
 /// A `gateway.yaml`, compiled.
@@ -56,6 +57,8 @@ pub struct Policy {
     pub limits: Vec<Limit>,
     /// Which requests meet which limit: entries are indexes into `limits`; compares widely.
     pub limit_index: Index,
+    /// The part of `limit_index` with the limits whose key is in the body.
+    pub body_index: Index,
     /// The switch over every limit.
     pub mode: Mode,
     /// How paths are normalised.
@@ -68,6 +71,19 @@ pub struct Policy {
     pub drain: Drain,
     /// What is written of each request; none: nothing.
     pub access_log: Option<AccessLog>,
+}
+
+impl Policy {
+    /// Whether a limit that the request meets takes its key from the body, which is to be read first then.
+    #[must_use]
+    pub fn counts_by_body(&self, facts: &Facts<'_>) -> bool {
+        if self.body_index.is_empty() {
+            return false;
+        }
+        let hits = self.body_index.all(facts);
+        let mut limits = hits.iter().filter_map(|hit| self.limits.get(hit.entry));
+        limits.any(|limit| limit.applies(facts)) && self.skip.first(facts).is_none()
+    }
 }
 
 /// The switch over every limit.

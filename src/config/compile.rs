@@ -54,6 +54,7 @@ pub(super) fn compile(file: &File, found: &mut Findings) -> (Policy, Meaning) {
         route_index: Index::new(Width::Exact, routes.matchers),
         routes: routes.routes,
         skip: Index::new(Width::Exact, skip),
+        body_index: limits.body_index(),
         limit_index: Index::new(Width::Wide, limits.matchers),
         limits: limits.limits,
         mode: file.mode,

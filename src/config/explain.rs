@@ -272,15 +272,7 @@ fn describe(out: &mut String, limit: &Limit, words: &LimitWords, policy: &Policy
     for sentence in &words.amounts {
         line(out, &format!("    {sentence}"));
     }
-    let missing = match limit.per.if_missing {
-        IfMissing::Ip => None,
-        IfMissing::Skip => Some("a request without the key is not limited"),
-        IfMissing::Share => Some("requests without the key share one counter"),
-        IfMissing::Reject => Some("a request without the key is answered 400"),
-    };
-    if let Some(missing) = missing {
-        line(out, &format!("    {missing}"));
-    }
+    key(out, limit);
     if let Some(answers) = &words.count {
         line(out, &format!("    counts only what is answered {answers}"));
     }
@@ -301,6 +293,25 @@ fn describe(out: &mut String, limit: &Limit, words: &LimitWords, policy: &Policy
                 IfDown::Deny => "    while the store is away: answers 503",
                 IfDown::Local => "    while the store is away: counts in each gateway on its own",
             },
+        );
+    }
+}
+
+/// What becomes of a request by its key, or by the lack of one.
+fn key(out: &mut String, limit: &Limit) {
+    let missing = match limit.per.if_missing {
+        IfMissing::Ip => None,
+        IfMissing::Skip => Some("a request without the key is not limited"),
+        IfMissing::Share => Some("requests without the key share one counter"),
+        IfMissing::Reject => Some("a request without the key is answered 400"),
+    };
+    if let Some(missing) = missing {
+        line(out, &format!("    {missing}"));
+    }
+    if limit.counts_by_body() {
+        line(
+            out,
+            "    waits for the first 16 KiB of the body, where its key is",
         );
     }
 }

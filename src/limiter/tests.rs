@@ -16,7 +16,7 @@ use crate::limit::algorithm::{Bucket, BucketSpec, CalendarWindow, Refill, Slidin
 use crate::limit::key::{IfMissing, KeySpec, Source};
 use crate::limit::{Cost, Meter};
 use crate::policy::{
-    Amount, Answers, CostRule, Count, Drain, RedisAddress, RedisSpec, Reply, StoreSpec,
+    Amount, Answers, CostRule, Count, Drain, Preflight, RedisAddress, RedisSpec, Reply, StoreSpec,
 };
 use crate::request::{Client, PeerTrust, Target};
 use crate::route::{Index, Matcher, PathRules, Width};
@@ -115,6 +115,7 @@ fn policy(store: StoreSpec, limits: Vec<Limit>) -> Policy {
         routes: Vec::new(),
         route_index: Index::new(Width::Exact, []),
         skip: Index::new(Width::Exact, []),
+        body_index: Index::new(Width::Wide, []),
         limit_index: Index::new(
             Width::Wide,
             (0..limits.len()).map(|limit| (limit, Matcher::default())),
@@ -183,6 +184,7 @@ impl House {
             target: &target,
             route: None,
             route_params: &[],
+            body: None,
         };
         self.limiter.admit(&self.policy, &self.cells, &facts).await
     }

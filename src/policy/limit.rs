@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{CostRule, Count, Reply};
+use crate::limit::key::Source;
 use crate::limit::{KeySpec, Meter};
+use crate::request::Facts;
 use crate::route::Index;
 use crate::time::{Calendar, Timestamp};
 
@@ -33,6 +35,22 @@ pub struct Limit {
     pub if_down: IfDown,
     /// What a client is answered that it rejects.
     pub reply: Reply,
+}
+
+impl Limit {
+    /// Whether it counts a request that its `when` matches.
+    #[must_use]
+    pub fn applies(&self, facts: &Facts<'_>) -> bool {
+        let free = self.preflight == Preflight::Free && facts.is_preflight();
+        !free && self.except.first(facts).is_none()
+    }
+
+    /// Whether its key is in the body.
+    #[must_use]
+    pub fn counts_by_body(&self) -> bool {
+        let mut sources = self.per.parts.iter().flatten();
+        sources.any(|source| matches!(source, Source::Body(_)))
+    }
 }
 
 /// One amount of a limit, with the counter that holds it.

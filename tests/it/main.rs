@@ -17,6 +17,7 @@
 mod support;
 
 mod admission;
+mod bodies;
 mod calendar;
 mod concurrent;
 mod configuration;

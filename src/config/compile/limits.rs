@@ -7,6 +7,7 @@ use super::super::decode::At;
 use super::super::explain::LimitWords;
 use super::super::file::{Algorithm, Allow, File, LimitDecl};
 use super::super::key::Per;
+use super::super::matcher::Typed;
 use super::super::nearest::nearest;
 use super::super::report::{Findings, Span};
 use super::routes::{Routes, captures};
@@ -26,6 +27,13 @@ pub(super) struct Limits {
 }
 
 impl Limits {
+    /// The limits whose key is in the body.
+    pub(super) fn body_index(&self) -> Index {
+        let by_body = |number: usize| self.limits.get(number).is_some_and(Limit::counts_by_body);
+        let matchers = self.matchers.iter().filter(|(number, _)| by_body(*number));
+        Index::new(Width::Wide, matchers.cloned())
+    }
+
     /// Whether a key holds what only its client should know.
     pub(super) fn hash_credentials(&self) -> bool {
         let sources = self
@@ -40,6 +48,7 @@ impl Limits {
                     | Source::Cookie(_)
                     | Source::Query(_)
                     | Source::Param(_)
+                    | Source::Body(_)
             )
         })
     }
@@ -55,6 +64,7 @@ pub(super) fn limits(file: &File, routes: &Routes, found: &mut Findings) -> Limi
         check_routes_exist(&decl.except, routes, found);
         if let Some(per) = &decl.per {
             check_captures(decl, per, file, found);
+            check_body(decl, per, found);
         }
         let Some((limit, words)) = limit(decl, file, routes, found) else {
             continue;
@@ -121,6 +131,26 @@ fn check_captures(decl: &LimitDecl, per: &At<Per>, file: &File, found: &mut Find
                 ))
                 .meant(nearest(name, known.iter().copied()));
         }
+    }
+}
+
+/// Requests wait for their body where its key is in it, so a limit says which.
+fn check_body(decl: &LimitDecl, per: &At<Per>, found: &mut Findings) {
+    let mut sources = per.value.parts.iter().flatten();
+    let Some(Source::Body(field)) = sources.find(|source| matches!(source, Source::Body(_))) else {
+        return;
+    };
+    let named = |typed: &Typed| !typed.methods.is_empty() && !typed.matcher.paths.is_empty();
+    if decl.when.is_empty() || !decl.when.iter().all(named) {
+        found
+            .error(
+                per.span,
+                format!(
+                    "`body {}` needs a `when` that names method and path",
+                    field.name()
+                ),
+            )
+            .help("as `when: POST /login`: only such requests wait until their body is read");
     }
 }
 

@@ -144,6 +144,7 @@ impl Source {
             Self::TrustedHeader(name) => hashed("trusted", name.as_str(), value, hasher),
             Self::Cookie(name) => hashed("cookie", name, value, hasher),
             Self::Query(name) => hashed("query", name, value, hasher),
+            Self::Body(field) => hashed("body", field.name(), value, hasher),
             Self::Param(name) => match (readable(name.as_bytes()), readable(value)) {
                 (Some(name), Some(value)) => format!("param.{name}={value}"),
                 _ => hashed("param", name, value, hasher),

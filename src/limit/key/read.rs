@@ -7,7 +7,7 @@ use hyper::header::{AUTHORIZATION, COOKIE, HeaderName};
 use ipnet::IpNet;
 use percent_encoding::percent_decode;
 
-use super::Source;
+use super::{Source, body};
 use crate::request::{Facts, PeerTrust, fold_value};
 
 /// What a request says where a source looks.
@@ -63,6 +63,7 @@ pub(super) fn read<'f>(
                     .map_or(Reading::Missing, |value| text(fold_value(value))),
             }
         }
+        Source::Body(field) => body::read(field, facts),
         Source::Path => facts.target.wide.as_str().into(),
         Source::Method => method(facts.head.method.as_str()).into(),
         Source::Host => facts.host_name().into(),
@@ -201,12 +202,12 @@ fn query<'f>(name: &str, facts: &'f Facts<'_>) -> Reading<'f> {
 }
 
 /// What stands before and after the first `=`.
-fn split_pair(pair: &[u8]) -> (&[u8], Option<&[u8]>) {
+pub(super) fn split_pair(pair: &[u8]) -> (&[u8], Option<&[u8]>) {
     let mut sides = pair.splitn(2, |byte| *byte == b'=');
     (sides.next().unwrap_or_default(), sides.next())
 }
 
-fn form_decoded(text: &[u8]) -> Cow<'_, [u8]> {
+pub(super) fn form_decoded(text: &[u8]) -> Cow<'_, [u8]> {
     if !text.contains(&b'+') {
         return percent_decode(text).into();
     }

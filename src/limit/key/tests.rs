@@ -68,6 +68,7 @@ impl Sample {
             target: &self.target,
             route: Some("api"),
             route_params,
+            body: None,
         };
         spec.derive(&facts, params, &KeyHasher::new(b"secret"))
     }
