@@ -3,6 +3,7 @@
 //! Each limit that matches derives a key and asks one charge for each of its amounts; the store answers all of them in one
 //! round trip. While it is away each limit does what its `if_down` says (`outage`).
 
+mod beside;
 mod meeting;
 mod outage;
 mod settle;
@@ -19,13 +20,13 @@ use smallvec::SmallVec;
 
 use crate::limit::key::{Derived, Found};
 use crate::limit::{Charge, ChargeId, Key, Quota, Retry, Stake, When};
-use crate::policy::{Count, IfDown, Limit, LimitMode, Mode, Policy, Preflight};
+use crate::policy::{IfDown, Limit, LimitMode, Mode, Policy, Preflight};
 use crate::request::Facts;
 use crate::route::Hit;
 use crate::store::{Origin, Store, random_number};
 use crate::telemetry::{Decided, DecisionSource, LimitEvents};
 use crate::time::Micros;
-use meeting::{Asked, Meeting};
+use meeting::{Asked, Meeting, Part};
 use settle::{Settlement, Spent};
 
 /// One amount of a limit as the client is shown it: indexes into the policy, and what is left.
@@ -37,8 +38,20 @@ pub struct Shown {
     pub amount: usize,
     /// What is left.
     pub quota: Quota,
-    /// Set where this amount rejected the request.
+    /// Set where this amount rejected the request, or a block of its limit did.
     pub rejected: Option<Retry>,
+    /// What rejected it longest.
+    pub cause: Cause,
+}
+
+/// What rejects a request.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Cause {
+    /// The amount.
+    #[default]
+    Amount,
+    /// The block that going over the limit led to.
+    Block,
 }
 
 /// The limits that a request met, as indexes into `Policy::limits`, and how it fared with each: for the access log.
@@ -53,6 +66,8 @@ pub enum Refusal {
         retry: Retry,
         /// Every enforced amount of the request, those that rejected marked.
         shown: Vec<Shown>,
+        /// How the request fared with each limit.
+        met: Met,
     },
     /// A limit with `if_missing: reject` found no key.
     Unkeyed {
@@ -150,12 +165,13 @@ impl Limiter {
         }
         match self.store.admit(&meeting.charges).await {
             Ok(ruling) => {
-                let judged = meeting.weigh(&ruling, DecisionSource::Store)?;
                 let mut spent: SmallVec<[Spent; 4]> = ruling
                     .receipts(&meeting.charges)
                     .map(|receipt| (Origin::Store, receipt))
                     .collect();
+                // Of a refused request too: its strike counts here as well.
                 self.repeat_locally(&meeting, &mut spent);
+                let judged = meeting.weigh(&ruling, DecisionSource::Store)?;
                 Ok(self.admission(meeting, judged, spent))
             }
             Err(_away) => self.without_store(meeting),
@@ -194,14 +210,13 @@ impl Limiter {
         if identity.found == Found::Missing {
             meeting.key_missing(index);
         }
-        if limit.amounts.is_empty() {
+        if limit.amounts.is_empty() && limit.candidate.is_none() {
             meeting.decide(index, Decided::Allowed);
         }
+        self.ask_block(meeting, index, &identity, 0);
         for (amount, held) in limit.amounts.iter().enumerate() {
             let id = self.next_id();
-            if let Count::Answers(answers) = limit.count {
-                meeting.counted.push((id, answers));
-            }
+            meeting.answers_decide(limit, id);
             meeting.charges.push(Charge {
                 key: Key::of(shared.prefix(), &identity, &limit.name, &held.code),
                 meter: held.meter,
@@ -213,9 +228,10 @@ impl Limiter {
             });
             meeting.asked.push(Asked {
                 limit: index,
-                amount,
+                part: Part::Amount(amount),
             });
         }
+        self.ask_candidate(meeting, index, &identity, limit.cost);
         Ok(())
     }
 

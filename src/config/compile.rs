@@ -4,6 +4,7 @@ mod limits;
 mod meters;
 mod queues;
 mod routes;
+mod then;
 
 pub(super) use meters::Plan;
 

@@ -1,17 +1,18 @@
 //! What a file means, in plain words: for `sluice check`.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use hyper::header::LOCATION;
 
 use super::compile::Plan;
 use super::file::{Algorithm, RateDecl};
-use super::units::{Rate, in_words, short};
+use super::units::{Rate, in_words, short, span_in_words};
 use crate::limit::algorithm::Refill;
 use crate::limit::key::IfMissing;
 use crate::policy::{
-    Cors, Credentials, HeaderFields, HostRule, IfDown, LegacyReset, Limit, LimitMode, Mode,
-    Origins, Policy, Preflight, RateLimitDialect, RedisAddress, Reply, ReplyBody, StoreSpec,
+    Begins, Cors, Credentials, HeaderFields, HostRule, IfDown, LegacyReset, Limit, LimitMode, Mode,
+    Origins, Policy, Preflight, RateLimitDialect, RedisAddress, Reply, ReplyBody, StoreSpec, Then,
 };
 
 /// What a policy no longer knows: how its matchers were written.
@@ -35,6 +36,10 @@ pub(super) struct LimitWords {
     pub(super) amounts: Vec<String>,
     /// The answers that count; none: every request.
     pub(super) count: Option<String>,
+    /// The amount that is tried.
+    pub(super) candidate: Option<String>,
+    /// What going over it leads to.
+    pub(super) then: Option<String>,
 }
 
 /// One amount: "100 per minute, burst 20: at most 20 at once, then one every 600 ms".
@@ -74,6 +79,21 @@ pub(super) fn sentence(plan: &Plan, rate: RateDecl, burst: Option<u64>) -> Strin
         Algorithm::TokenBucket | Algorithm::LeakyBucket => {
             format!("{said}: at most {once} at once, then one every {every}")
         }
+    }
+}
+
+/// What going over a limit leads to; `after` so many rejections in so long.
+pub(super) fn then(then: &Then, after: Option<(u64, Duration)>) -> String {
+    let length = &then.words;
+    match (then.begins, after) {
+        (Begins::Answers, _) => {
+            format!("blocks for {length} when the answers that count reach the amount")
+        }
+        (Begins::Rejections, Some((count, within))) if count > 1 => format!(
+            "blocks for {length} after {count} rejections in {}",
+            span_in_words(within)
+        ),
+        (Begins::Rejections, _) => format!("blocks for {length} with its first rejection"),
     }
 }
 
@@ -253,6 +273,12 @@ fn describe(out: &mut String, limit: &Limit, words: &LimitWords, policy: &Policy
     }
     if let Some(reply) = reply(&limit.reply) {
         line(out, &format!("    {reply}"));
+    }
+    if let Some(then) = &words.then {
+        line(out, &format!("    {then}"));
+    }
+    if let Some(candidate) = &words.candidate {
+        line(out, &format!("    tries, and never enforces: {candidate}"));
     }
     if limit.preflight == Preflight::Free {
         line(out, "    CORS preflights are free of it");

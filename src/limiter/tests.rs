@@ -72,6 +72,8 @@ fn limit(name: &str, amounts: Vec<Amount>) -> Limit {
         cost: Cost::ONE,
         count: Count::Every,
         mode: LimitMode::Enforce,
+        candidate: None,
+        then: None,
         preflight: Preflight::Count,
         if_down: IfDown::Local,
         reply: Reply::default(),
@@ -214,6 +216,7 @@ async fn all_limits_allow_or_none_spends() {
     let Err(Refusal::Limited {
         retry: Retry::After(_),
         shown,
+        ..
     }) = house.admit().await
     else {
         panic!("it passed")

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Count, Reply};
+use super::{Candidate, Count, Reply, Then};
 use crate::limit::{Cost, KeySpec, Meter};
 use crate::route::Index;
 
@@ -26,6 +26,10 @@ pub struct Limit {
     pub count: Count,
     /// Whether it rejects.
     pub mode: LimitMode,
+    /// An amount that is tried beside the others.
+    pub candidate: Option<Candidate>,
+    /// What going over it leads to.
+    pub then: Option<Then>,
     /// What CORS preflights are to it.
     pub preflight: Preflight,
     /// What it does while the store is away.

@@ -10,7 +10,7 @@ use super::super::key::Per;
 use super::super::nearest::nearest;
 use super::super::report::{Findings, Span};
 use super::routes::{Routes, captures};
-use super::{check_name, check_routes_exist, exact, meters, queues, words};
+use super::{check_name, check_routes_exist, exact, meters, queues, then, words};
 use crate::limit::key::Source;
 use crate::limit::{Cost, KeySpec};
 use crate::policy::{Count, Limit, Preflight};
@@ -147,6 +147,8 @@ fn limit(
             .unzip(),
     };
     warn_of_burst(decl, found);
+    let then = then::block(decl, &amounts, found).unzip();
+    let candidate = then::candidate(decl, file, routes, found).unzip();
     let per = &decl.per.as_ref()?.value;
     let except = decl
         .except
@@ -171,6 +173,8 @@ fn limit(
             .as_ref()
             .map_or(Count::Every, |count| count.value.0.clone()),
         mode: decl.mode,
+        candidate: candidate.0,
+        then: then.0,
         preflight: decl.preflight.unwrap_or_else(|| preflight(per)),
         if_down: decl.if_down.unwrap_or(file.store_if_down),
         reply: decl.reply.clone(),
@@ -180,6 +184,8 @@ fn limit(
         except: words(&decl.except),
         amounts: sentences,
         count: decl.count.as_ref().map(|count| count.value.1.clone()),
+        candidate: candidate.1,
+        then: then.1,
     };
     Some((limit, words))
 }

@@ -58,7 +58,7 @@ pub(super) fn amounts(
 }
 
 /// The algorithm, and what belongs to it.
-fn plan(
+pub(super) fn plan(
     decl: &LimitDecl,
     rates: &[At<RateDecl>],
     file: &File,
@@ -178,7 +178,7 @@ fn check_windows(rates: &[At<RateDecl>], found: &mut Findings) -> bool {
     whole
 }
 
-fn meter(plan: &Plan, rate: RateDecl) -> Result<Meter, InvalidMeter> {
+pub(super) fn meter(plan: &Plan, rate: RateDecl) -> Result<Meter, InvalidMeter> {
     let window = Micros::from(rate.window);
     Ok(match plan.algorithm {
         Algorithm::SlidingWindow => Meter::SlidingWindow(SlidingWindow::new(rate.amount, window)?),
@@ -203,6 +203,17 @@ fn burst(plan: &Plan, rate: RateDecl) -> u64 {
         .unwrap_or(if plan.queue > 0 { 1 } else { rate.amount })
 }
 
+/// The most that passes at once, where that is not the amount.
+pub(super) fn shown_burst(plan: &Plan, rate: RateDecl) -> Option<u64> {
+    let bucket = matches!(
+        plan.algorithm,
+        Algorithm::TokenBucket | Algorithm::LeakyBucket
+    );
+    bucket
+        .then(|| burst(plan, rate))
+        .filter(|burst| *burst != rate.amount)
+}
+
 fn amount(
     plan: &Plan,
     decl: &LimitDecl,
@@ -215,13 +226,7 @@ fn amount(
         1 => name.to_owned(),
         _ => format!("{name}-{}", units::short(rate.window)),
     };
-    let bucket = matches!(
-        plan.algorithm,
-        Algorithm::TokenBucket | Algorithm::LeakyBucket
-    );
-    let burst = bucket
-        .then(|| burst(plan, rate))
-        .filter(|burst| *burst != rate.amount);
+    let burst = shown_burst(plan, rate);
     let rate_words = Rate::words(rate.amount, rate.window);
     let words = match burst {
         Some(burst) => format!("{rate_words} ({burst} at once)"),
@@ -242,7 +247,7 @@ fn amount(
 }
 
 /// Algorithm and window, as they stand in a key: a change of either starts a fresh count.
-fn code(plan: &Plan, window: Duration) -> String {
+pub(super) fn code(plan: &Plan, window: Duration) -> String {
     let algorithm = match (plan.algorithm, plan.refill) {
         (Algorithm::SlidingWindow, _) => "sw",
         (Algorithm::SlidingLog, _) => "sl",

@@ -7,7 +7,8 @@ use super::super::key::{self, Per};
 use super::super::matcher::{self, Place, Typed};
 use super::super::node::{Kind, Node};
 use super::super::report::Findings;
-use super::amounts::{Algorithm, Allow, allow};
+use super::super::units::{self, BlockWords};
+use super::amounts::{Algorithm, Allow, RateDecl, allow, candidate};
 use super::{answers, reply};
 use crate::limit::algorithm::Refill;
 use crate::limit::key::IfMissing;
@@ -37,6 +38,10 @@ pub(in crate::config) struct LimitDecl {
     pub(in crate::config) if_down: Option<IfDown>,
     /// None: every request. With the statuses as they were typed.
     pub(in crate::config) count: Option<At<(Count, String)>>,
+    /// An amount that is tried beside the others.
+    pub(in crate::config) candidate: Option<At<RateDecl>>,
+    /// What going over it leads to.
+    pub(in crate::config) then: Option<At<BlockWords>>,
     pub(in crate::config) reply: Reply,
 }
 
@@ -57,18 +62,11 @@ const LIMIT: Shape = Shape {
         "preflight",
         "if_down",
         "count",
-        "reply",
-    ],
-    later: &[
-        "cost",
-        "overrides",
-        "plans",
         "candidate",
         "then",
-        "slice",
-        "priority",
-        "show",
+        "reply",
     ],
+    later: &["cost", "overrides", "plans", "slice", "priority", "show"],
 };
 const DEFAULTS: Shape = Shape {
     what: "`defaults`",
@@ -86,6 +84,8 @@ const DEFAULTS: Shape = Shape {
         "preflight",
         "if_down",
         "count",
+        "candidate",
+        "then",
         "reply",
     ],
     later: LIMIT.later,
@@ -244,6 +244,12 @@ fn fields(both: &Both<'_>, ipv6_prefix: u8, found: &mut Findings) -> LimitDecl {
         count: both
             .get("count")
             .and_then(|node| answers::count(node, found)),
+        candidate: both
+            .get("candidate")
+            .and_then(|node| candidate(node, found)),
+        then: both
+            .get("then")
+            .and_then(|node| decode::parsed(node, "`then`", units::block, found)),
         reply: both
             .get("reply")
             .and_then(|node| reply::reply(node, found))

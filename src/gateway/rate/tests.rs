@@ -6,6 +6,7 @@ use sfv::{FieldType as _, List, Parser};
 use super::*;
 use crate::limit::Quota;
 use crate::limit::algorithm::{Bucket, BucketSpec, FixedWindow, Refill};
+use crate::limiter::Cause;
 
 fn amount(name: &str, meter: Meter, quota: u64, window: u64, burst: Option<u64>) -> Item {
     Item::compile(&Amount {
@@ -53,6 +54,7 @@ fn shown(limit: usize, remaining: u64, reset_micros: u64, rejected: Option<Retry
             reset_after: Micros::new(reset_micros),
         },
         rejected,
+        cause: Cause::Amount,
     }
 }
 

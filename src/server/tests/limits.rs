@@ -40,6 +40,8 @@ fn limited(mut policy: Policy, meter: Meter, quota: u64, cost: u32) -> Policy {
         cost: Cost::new(cost),
         count: Count::Every,
         mode: LimitMode::Enforce,
+        candidate: None,
+        then: None,
         preflight: Preflight::Count,
         if_down: IfDown::Local,
         reply: Reply::default(),

@@ -1,0 +1,108 @@
+//! What follows when a limit is gone over, and what is tried beside it.
+
+use std::sync::Arc;
+
+use super::super::decode::At;
+use super::super::explain;
+use super::super::file::{Algorithm, Allow, File, LimitDecl, RateDecl};
+use super::super::report::Findings;
+use super::super::units;
+use super::meters;
+use super::routes::Routes;
+use crate::limit::algorithm::{Block, InvalidMeter};
+use crate::policy::{Amount, Begins, Candidate, Count, Then};
+use crate::time::Micros;
+
+/// The block of a limit over these amounts, with what it means in words.
+pub(super) fn block(
+    decl: &LimitDecl,
+    amounts: &[Amount],
+    found: &mut Findings,
+) -> Option<(Then, String)> {
+    let typed = decl.then.as_ref()?;
+    let every = Count::Every;
+    let begins = Begins::of(decl.count.as_ref().map_or(&every, |count| &count.value.0));
+    let first = amounts.first()?;
+    let (count, within) = match (begins, typed.value.after) {
+        (Begins::Answers, Some(_)) => {
+            found
+                .error(
+                    typed.span,
+                    "with `count` the answers begin the block, not rejections",
+                )
+                .help("it begins when the answers that count reach the amount: leave out `after`");
+            return None;
+        }
+        (Begins::Answers, None) if amounts.len() > 1 => {
+            found
+                .error(
+                    typed.span,
+                    "a limit that blocks for its answers has one amount",
+                )
+                .help("make two limits of it");
+            return None;
+        }
+        (Begins::Answers, None) => (first.meter.amount(), first.meter.window()),
+        (Begins::Rejections, Some((count, within))) => (count, Micros::from(within)),
+        (Begins::Rejections, None) => (1, Micros::SECOND),
+    };
+    match Block::new(Micros::from(typed.value.length), count, within) {
+        Ok(block) => {
+            let then = Then {
+                block,
+                begins,
+                words: Arc::from(units::span_in_words(typed.value.length)),
+            };
+            let sentence = explain::then(&then, typed.value.after);
+            Some((then, sentence))
+        }
+        Err(InvalidMeter(why)) => {
+            found.error(typed.span, why);
+            None
+        }
+    }
+}
+
+/// The amount that is tried beside those of `allow`, with what it means in words.
+pub(super) fn candidate(
+    decl: &LimitDecl,
+    file: &File,
+    routes: &Routes,
+    found: &mut Findings,
+) -> Option<(Candidate, String)> {
+    let tried = decl.candidate.as_ref()?;
+    let mut rates: Vec<At<RateDecl>> = match &decl.allow {
+        Some(Allow::Rates(rates)) => rates.clone(),
+        Some(Allow::Unlimited) | None => Vec::new(),
+    };
+    rates.push(tried.clone());
+    // What is wrong with the limit itself was noted with its amounts.
+    let Some(plan) = meters::plan(decl, &rates, file, routes, &mut Findings::default()) else {
+        if tried.value.burst.is_some() {
+            let word = decl
+                .algorithm
+                .as_ref()
+                .map_or("", |at| Algorithm::word(at.value));
+            found
+                .error(tried.span, format!("a burst belongs to token_bucket and leaky_bucket, and this limit is a {word}"))
+                .help("leave out the burst of the candidate");
+        }
+        return None;
+    };
+    match meters::meter(&plan, tried.value) {
+        Ok(meter) => {
+            let code = meters::code(&plan, tried.value.window);
+            let candidate = Candidate {
+                meter,
+                local: meter,
+                code: Arc::from(format!("candidate-{code}")),
+            };
+            let burst = meters::shown_burst(&plan, tried.value);
+            Some((candidate, explain::sentence(&plan, tried.value, burst)))
+        }
+        Err(InvalidMeter(why)) => {
+            found.error(tried.span, why);
+            None
+        }
+    }
+}
