@@ -6,8 +6,8 @@ use std::time::Duration;
 use hyper::header::LOCATION;
 
 use super::compile::Plan;
-use super::file::{Algorithm, RateDecl};
-use super::units::{Rate, in_words, short, span_in_words};
+use super::file::Algorithm;
+use super::units::{RateDecl, in_words, short, span_in_words};
 use crate::limit::algorithm::Refill;
 use crate::limit::key::IfMissing;
 use crate::policy::{
@@ -43,10 +43,15 @@ pub(super) struct LimitWords {
 }
 
 /// One amount: "100 per minute, burst 20: at most 20 at once, then one every 600 ms".
-pub(super) fn sentence(plan: &Plan, rate: RateDecl, burst: Option<u64>) -> String {
-    let words = Rate::words(rate.amount, rate.window);
-    let window = short(rate.window);
-    let micros = u64::try_from(rate.window.as_micros()).unwrap_or(u64::MAX);
+pub(super) fn sentence(
+    plan: &Plan,
+    rate: &RateDecl,
+    length: Duration,
+    burst: Option<u64>,
+) -> String {
+    let words = rate.words();
+    let window = short(length);
+    let micros = u64::try_from(length.as_micros()).unwrap_or(u64::MAX);
     let every = in_words(micros / rate.amount.max(1));
     let once = burst.unwrap_or(rate.amount);
     let said = burst.map_or_else(|| words.clone(), |burst| format!("{words}, burst {burst}"));

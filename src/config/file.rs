@@ -11,7 +11,7 @@ mod reply;
 mod store;
 mod upstreams;
 
-pub(super) use amounts::{Algorithm, Allow, RateDecl};
+pub(super) use amounts::{Algorithm, Allow};
 pub(super) use limits::LimitDecl;
 pub(super) use upstreams::{RouteDecl, UpstreamDecl};
 

@@ -194,7 +194,7 @@ fn limit(
 fn warn_of_burst(decl: &LimitDecl, found: &mut Findings) {
     let Some(count) = &decl.count else { return };
     let bursts = match &decl.allow {
-        Some(Allow::Rates(rates)) => rates.iter().any(|rate| rate.value.burst.is_some()),
+        Some(Allow::Rates(rates)) => rates.iter().any(|rate| rate.value.burst().is_some()),
         Some(Allow::Unlimited) | None => false,
     };
     let buckets = decl.algorithm.as_ref().is_some_and(|algorithm| {

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::super::decode::At;
 use super::super::explain;
-use super::super::file::{Algorithm, Allow, File, LimitDecl, RateDecl};
+use super::super::file::{Allow, File, LimitDecl};
 use super::super::report::Findings;
-use super::super::units;
+use super::super::units::{self, RateDecl};
 use super::meters;
 use super::routes::Routes;
 use crate::limit::algorithm::{Block, InvalidMeter};
@@ -77,32 +77,34 @@ pub(super) fn candidate(
     };
     rates.push(tried.clone());
     // What is wrong with the limit itself was noted with its amounts.
-    let Some(plan) = meters::plan(decl, &rates, file, routes, &mut Findings::default()) else {
-        if tried.value.burst.is_some() {
-            let word = decl
-                .algorithm
-                .as_ref()
-                .map_or("", |at| Algorithm::word(at.value));
-            found
-                .error(tried.span, format!("a burst belongs to token_bucket and leaky_bucket, and this limit is a {word}"))
-                .help("leave out the burst of the candidate");
-        }
-        return None;
+    let plan = meters::plan(decl, &rates, file, routes, &mut Findings::default());
+    let Some(plan) = plan else {
+        return misplaced(decl, tried, found);
     };
-    match meters::meter(&plan, tried.value) {
-        Ok(meter) => {
-            let code = meters::code(&plan, tried.value.window);
+    match meters::amount(&plan, decl, &tried.value, 1) {
+        Ok((amount, sentence)) => {
             let candidate = Candidate {
-                meter,
-                local: meter,
-                code: Arc::from(format!("candidate-{code}")),
+                meter: amount.meter,
+                local: amount.local,
+                code: Arc::from(format!("candidate-{}", amount.code)),
             };
-            let burst = meters::shown_burst(&plan, tried.value);
-            Some((candidate, explain::sentence(&plan, tried.value, burst)))
+            Some((candidate, sentence))
         }
         Err(InvalidMeter(why)) => {
             found.error(tried.span, why);
             None
         }
     }
+}
+
+/// Notes that the algorithm of the limit knows no burst.
+fn misplaced<T>(decl: &LimitDecl, tried: &At<RateDecl>, found: &mut Findings) -> Option<T> {
+    let word = decl.algorithm.as_ref().map_or("", |at| at.value.word());
+    found
+        .error(
+            tried.span,
+            format!("`burst` belongs to token_bucket and leaky_bucket, and this is a {word}"),
+        )
+        .help("a candidate is counted by the algorithm of its limit: leave out the burst");
+    None
 }
