@@ -1,3 +1,5 @@
+mod beside;
+
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -134,8 +136,13 @@ struct House {
 
 impl House {
     fn new(policy: Policy) -> Self {
+        Self::at(Clock::system(), policy)
+    }
+
+    /// A house whose memory tells the time by `clock`.
+    fn at(clock: Clock, policy: Policy) -> Self {
         let events = Events::new(&Registry::new());
-        let shared = Shared::new(&policy.store, None, Clock::system(), &events).unwrap();
+        let shared = Shared::new(&policy.store, None, clock, &events).unwrap();
         let cells = policy
             .limits
             .iter()

@@ -17,6 +17,7 @@
 mod support;
 
 mod admission;
+mod blocking;
 mod configuration;
 mod cors;
 mod documentation;
@@ -30,3 +31,4 @@ mod reloading;
 mod replies;
 mod settling;
 mod storing;
+mod trying;

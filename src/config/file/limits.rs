@@ -100,6 +100,18 @@ impl<'n> Both<'n> {
     fn get(&self, name: &str) -> Option<&'n Node> {
         self.own.get(name).or_else(|| self.defaults.get(name))
     }
+
+    /// A field that is one of `words`; `what` it is, for messages.
+    fn word<T: Copy>(
+        &self,
+        name: &str,
+        what: &str,
+        words: &[(&'static str, T)],
+        found: &mut Findings,
+    ) -> Option<T> {
+        let node = self.get(name)?;
+        decode::word(node, what, words, &[], found).map(|at| at.value)
+    }
 }
 
 /// Every limit of the file.
@@ -227,19 +239,12 @@ fn fields(both: &Both<'_>, ipv6_prefix: u8, found: &mut Findings) -> LimitDecl {
             .get("refill")
             .and_then(|node| decode::word(node, "a refill", &refills, &[], found)),
         if_missing: both
-            .get("if_missing")
-            .and_then(|node| decode::word(node, "a rule for missing keys", &MISSING, &[], found))
-            .map(|at| at.value)
+            .word("if_missing", "a rule for missing keys", &MISSING, found)
             .unwrap_or_default(),
         mode: both
-            .get("mode")
-            .and_then(|node| decode::word(node, "a mode", &MODES, &[], found))
-            .map(|at| at.value)
+            .word("mode", "a mode", &MODES, found)
             .unwrap_or_default(),
-        preflight: both
-            .get("preflight")
-            .and_then(|node| decode::word(node, "a rule for preflights", &PREFLIGHTS, &[], found))
-            .map(|at| at.value),
+        preflight: both.word("preflight", "a rule for preflights", &PREFLIGHTS, found),
         if_down: both.get("if_down").and_then(|node| if_down(node, found)),
         count: both
             .get("count")

@@ -167,8 +167,8 @@ fn blocked(index: usize, shown: &[Shown], left: Micros, policy: &Policy) -> Opti
 fn wait(span: Micros) -> String {
     let seconds = span.ceil_seconds().max(1);
     match seconds {
-        ..=120 => format!("{seconds} s"),
-        ..=7200 => format!("{} min", seconds.div_ceil(60)),
+        0..=120 => format!("{seconds} s"),
+        121..=7200 => format!("{} min", seconds.div_ceil(60)),
         _ => format!("{} h", seconds.div_ceil(3600)),
     }
 }
