@@ -7,12 +7,17 @@ mod beside;
 mod meeting;
 mod outage;
 mod settle;
+mod strike;
 #[cfg(test)]
 mod tests;
+mod unsettled;
+mod usage;
 
 pub use settle::{Admission, Outcome};
+pub use unsettled::Unsettled;
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -20,14 +25,15 @@ use smallvec::SmallVec;
 
 use crate::limit::key::{Derived, Found};
 use crate::limit::{Charge, ChargeId, Key, Quota, Retry, Stake, When};
-use crate::policy::{IfDown, Limit, LimitMode, Mode, Policy, Preflight};
+use crate::policy::{Count, IfDown, Limit, LimitMode, Mode, Policy, Preflight};
 use crate::request::Facts;
 use crate::route::Hit;
 use crate::store::{Origin, Store, random_number};
 use crate::telemetry::{Decided, DecisionSource, LimitEvents};
 use crate::time::Micros;
 use meeting::{Asked, Meeting, Part};
-use settle::{Settlement, Spent};
+use settle::{Due, Settlement, Spent, Terms};
+use strike::Strike;
 
 /// One amount of a limit as the client is shown it: indexes into the policy, and what is left.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -213,14 +219,15 @@ impl Limiter {
         if limit.amounts.is_empty() && limit.candidate.is_none() {
             meeting.decide(index, Decided::Allowed);
         }
-        self.ask_block(meeting, index, &identity, 0);
+        let cost = limit.cost.on_entry(facts);
+        let mut strike = self.ask_block(meeting, index, &identity, 0);
         for (amount, held) in limit.amounts.iter().enumerate() {
             let id = self.next_id();
-            meeting.answers_decide(limit, id);
+            meeting.terms.extend(self.terms(limit, id, strike.take()));
             meeting.charges.push(Charge {
                 key: Key::of(shared.prefix(), &identity, &limit.name, &held.code),
                 meter: held.meter,
-                cost: limit.cost,
+                cost,
                 id,
                 stake,
                 limit: number(index),
@@ -231,7 +238,7 @@ impl Limiter {
                 part: Part::Amount(amount),
             });
         }
-        self.ask_candidate(meeting, index, &identity, limit.cost);
+        self.ask_candidate(meeting, index, &identity, cost);
         Ok(())
     }
 
@@ -262,17 +269,29 @@ impl Limiter {
         spent: SmallVec<[Spent; 4]>,
     ) -> Admission {
         let Meeting {
-            shown,
-            met,
-            counted,
-            ..
+            shown, met, terms, ..
         } = meeting;
         Admission::new(
             delay,
             shown,
             met,
-            Settlement::new(spent, counted, &self.store),
+            Settlement::new(spent, terms, &self.store),
         )
+    }
+
+    /// What the answer decides about a charge of `limit`.
+    fn terms(&self, limit: &Limit, id: ChargeId, strike: Option<Strike>) -> Option<Terms> {
+        let due = limit.cost.answer().map(|cost| Due {
+            cost: Arc::clone(cost),
+            correction: self.next_id(),
+        });
+        let decides = due.is_some() || strike.is_some() || limit.count != Count::Every;
+        decides.then(|| Terms {
+            id,
+            count: limit.count.clone(),
+            due,
+            strike,
+        })
     }
 
     fn next_id(&self) -> ChargeId {

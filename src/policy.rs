@@ -5,6 +5,7 @@
 
 mod answers;
 mod cors;
+mod cost;
 mod fields;
 mod limit;
 mod reply;
@@ -14,6 +15,7 @@ mod upstream;
 
 pub use answers::{Answers, Count};
 pub use cors::{Cors, Credentials, Origins};
+pub use cost::{AnswerCost, CostPlace, CostRule, MatchedCost, RequestCost, cost_in, cost_of};
 pub use fields::{HeaderFields, LegacyReset, RateLimitDialect};
 pub use limit::{Amount, IfDown, Limit, LimitMode, Preflight};
 pub use reply::{Escape, Reply, ReplyBody, Slot, Template};

@@ -92,7 +92,9 @@ pub(super) fn then(then: &Then, after: Option<(u64, Duration)>) -> String {
     let length = &then.words;
     match (then.begins, after) {
         (Begins::Answers, _) => {
-            format!("blocks for {length} when the answers that count reach the amount")
+            format!(
+                "blocks for {length} when what stays charged after the answers reaches the amount"
+            )
         }
         (Begins::Rejections, Some((count, within))) if count > 1 => format!(
             "blocks for {length} after {count} rejections in {}",

@@ -1,30 +1,33 @@
 //! What a limit asks of the store beside its amounts: whether the key is blocked, and what a candidate says.
 
 use super::meeting::{Asked, Meeting, Part};
-use super::{Limiter, number, stake};
+use super::{Limiter, Strike, number, stake};
 use crate::limit::{Charge, Cost, Identity, Key, Stake, When};
-use crate::policy::BLOCK;
+use crate::policy::{BLOCK, Begins};
 
 impl Limiter {
-    /// Asks whether the key is blocked; `amount` is the first that holds.
+    /// Asks whether the key is blocked; `amount` is the first that holds. Gives what its charge counts toward when it
+    /// stays.
     pub(super) fn ask_block(
         &self,
         meeting: &mut Meeting<'_>,
         index: usize,
         identity: &Identity,
         amount: usize,
-    ) {
-        let Some(limit) = meeting.limit(index) else {
-            return;
-        };
-        let (Some(then), Some(held)) = (&limit.then, limit.amounts.get(amount)) else {
-            return;
-        };
-        meeting.charges.push(Charge {
+    ) -> Option<Strike> {
+        let limit = meeting.limit(index)?;
+        let (then, held) = (limit.then.as_ref()?, limit.amounts.get(amount)?);
+        let strike = Strike {
             key: Key::of(self.store.shared().prefix(), identity, &limit.name, BLOCK),
             meter: then.meter(&held.meter),
-            cost: Cost::ONE,
+            local: then.meter(&held.local),
             id: self.next_id(),
+        };
+        meeting.charges.push(Charge {
+            key: strike.key.clone(),
+            meter: strike.meter,
+            cost: Cost::ONE,
+            id: strike.id,
             stake: stake(meeting.policy, limit),
             limit: number(index),
             spent: then.begins.spent(),
@@ -33,6 +36,7 @@ impl Limiter {
             limit: index,
             part: Part::Block(amount),
         });
+        (then.begins == Begins::Answers).then_some(strike)
     }
 
     /// Asks what the candidate would say to this cost.
@@ -50,7 +54,7 @@ impl Limiter {
             return;
         };
         let id = self.next_id();
-        meeting.answers_decide(limit, id);
+        meeting.terms.extend(self.terms(limit, id, None));
         let prefix = self.store.shared().prefix();
         meeting.charges.push(Charge {
             key: Key::of(prefix, identity, &limit.name, &candidate.code),

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::settle::Counted;
+use super::settle::AllTerms;
 use super::{Cause, Met, Refusal, Shown, counts_locally, watched};
-use crate::limit::{Charge, ChargeId, Decision, Meter, Quota, Retry, Ruling, Stake, Verdict};
-use crate::policy::{Count, Limit, Policy};
+use crate::limit::{Charge, Decision, Meter, Quota, Retry, Ruling, Stake, Verdict};
+use crate::policy::{Limit, Policy};
 use crate::telemetry::{Decided, DecisionSource, LimitEvents};
 use crate::time::Micros;
 
@@ -23,8 +23,8 @@ pub(super) struct Meeting<'p> {
     pub(super) shown: Vec<Shown>,
     /// How the request fared with each limit.
     pub(super) met: Met,
-    /// The charges that only some answers make good.
-    pub(super) counted: Counted,
+    /// What the answer decides about the charges.
+    pub(super) terms: AllTerms,
 }
 
 /// What of which limit a charge is for.
@@ -78,7 +78,7 @@ impl<'p> Meeting<'p> {
             asked: SmallVec::new(),
             shown: Vec::new(),
             met: Met::new(),
-            counted: Counted::new(),
+            terms: AllTerms::new(),
         }
     }
 
@@ -152,13 +152,6 @@ impl<'p> Meeting<'p> {
                 met: std::mem::take(&mut self.met),
             }),
             None => Ok(delay),
-        }
-    }
-
-    /// What the answer decides about a charge of `limit`.
-    pub(super) fn answers_decide(&mut self, limit: &Limit, id: ChargeId) {
-        if let Count::Answers(answers) = limit.count {
-            self.counted.push((id, answers));
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::Count;
+use super::{CostRule, Count};
 use crate::limit::algorithm::Block;
 use crate::limit::{Meter, When};
 
@@ -30,12 +30,13 @@ pub enum Begins {
 pub const BLOCK: &str = "block";
 
 impl Begins {
-    /// What begins the block of a limit that counts so.
+    /// What begins the block of a limit that counts so, and costs so.
     #[must_use]
-    pub const fn of(count: &Count) -> Self {
-        match count {
-            Count::Every => Self::Rejections,
-            Count::Answers(_) => Self::Answers,
+    pub fn of(count: &Count, cost: &CostRule) -> Self {
+        if *count == Count::Every && cost.answer().is_none() {
+            Self::Rejections
+        } else {
+            Self::Answers
         }
     }
 

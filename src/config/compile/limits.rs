@@ -11,9 +11,9 @@ use super::super::nearest::nearest;
 use super::super::report::{Findings, Span};
 use super::routes::{Routes, captures};
 use super::{check_name, check_routes_exist, exact, meters, queues, then, words};
+use crate::limit::KeySpec;
 use crate::limit::key::Source;
-use crate::limit::{Cost, KeySpec};
-use crate::policy::{Count, Limit, Preflight};
+use crate::policy::{CostRule, Count, Limit, Preflight};
 use crate::route::{Index, Matcher, PathPattern, Width};
 
 /// Limits, with what they apply to.
@@ -147,7 +147,8 @@ fn limit(
             .unzip(),
     };
     warn_of_burst(decl, found);
-    let then = then::block(decl, &amounts, found).unzip();
+    let cost = CostRule::default();
+    let then = then::block(decl, &amounts, &cost, found).unzip();
     let candidate = then::candidate(decl, file, routes, found).unzip();
     let per = &decl.per.as_ref()?.value;
     let except = decl
@@ -167,7 +168,7 @@ fn limit(
         },
         per_words: Arc::from(per.words.as_str()),
         amounts,
-        cost: Cost::ONE,
+        cost,
         count: decl
             .count
             .as_ref()

@@ -10,27 +10,26 @@ use super::super::units::{self, RateDecl};
 use super::meters;
 use super::routes::Routes;
 use crate::limit::algorithm::{Block, InvalidMeter};
-use crate::policy::{Amount, Begins, Candidate, Count, Then};
+use crate::policy::{Amount, Begins, Candidate, CostRule, Count, Then};
 use crate::time::Micros;
 
 /// The block of a limit over these amounts, with what it means in words.
 pub(super) fn block(
     decl: &LimitDecl,
     amounts: &[Amount],
+    cost: &CostRule,
     found: &mut Findings,
 ) -> Option<(Then, String)> {
     let typed = decl.then.as_ref()?;
     let every = Count::Every;
-    let begins = Begins::of(decl.count.as_ref().map_or(&every, |count| &count.value.0));
+    let count = decl.count.as_ref().map_or(&every, |count| &count.value.0);
+    let begins = Begins::of(count, cost);
     let first = amounts.first()?;
     let (count, within) = match (begins, typed.value.after) {
         (Begins::Answers, Some(_)) => {
             found
-                .error(
-                    typed.span,
-                    "with `count` the answers begin the block, not rejections",
-                )
-                .help("it begins when the answers that count reach the amount: leave out `after`");
+                .error(typed.span, "the answers begin this block, not rejections")
+                .help("it begins when what stays charged reaches the amount: leave out `after`");
             return None;
         }
         (Begins::Answers, None) if amounts.len() > 1 => {

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::rate::{at_least_one, long_window};
-use super::{Wrong, duration};
+use super::rate::long_window;
+use super::{Wrong, duration, number};
 use crate::config::nearest::nearest;
 
 /// A block as it was written.
@@ -45,10 +45,9 @@ pub(in crate::config) fn block(text: &str) -> Result<BlockWords, Wrong> {
 /// `3 rejections in 10 minutes`.
 fn rejections(words: &[&str]) -> Result<(u64, Duration), Wrong> {
     match words {
-        [count, "rejection" | "rejections", "in", rest @ ..] => Ok((
-            at_least_one(count, "a number of rejections")?,
-            span(rest, "the time for rejections")?,
-        )),
+        [count, "rejection" | "rejections", "in", rest @ ..] => {
+            Ok((several(count)?, span(rest, "the time for rejections")?))
+        }
         [_, "rejection" | "rejections", ..] => {
             Err(Wrong::new("`after` says in how long so many rejections come").help(FORM))
         }
@@ -58,12 +57,19 @@ fn rejections(words: &[&str]) -> Result<(u64, Duration), Wrong> {
     }
 }
 
+fn several(text: &str) -> Result<u64, Wrong> {
+    match number(text)? {
+        0 => Err(Wrong::new("nothing is rejected 0 times").help("it is at least 1")),
+        count => Ok(count),
+    }
+}
+
 /// `15 minutes`, or short `15m`.
 fn span(words: &[&str], what: &str) -> Result<Duration, Wrong> {
     let span = match words {
         [] => return Err(Wrong::new(format!("{what} has no length")).help(FORM)),
         [short] => duration(short)?,
-        [count, unit] => long_window(at_least_one(count, what)?, unit)?,
+        [count, unit] => long_window(number(count)?, unit)?,
         _ => {
             let text = words.join(" ");
             return Err(Wrong::new(format!("`{text}` is not a span of time")).help(FORM));

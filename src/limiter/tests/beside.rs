@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
 use crate::limit::algorithm::{Block, SlidingLog};
-use crate::policy::{Begins, Candidate, Then};
+use crate::policy::{AnswerCost, Begins, Candidate, CostPlace, Then};
 
 const SECOND: u64 = 1_000_000;
 
@@ -143,4 +143,60 @@ async fn a_candidate_lives_in_the_world_where_it_had_replaced_its_limit() {
     }
     time.pass(SECOND);
     assert!(!over().await, "its own counter, not the block");
+}
+
+#[tokio::test]
+async fn what_stays_charged_begins_the_block_and_what_is_under_way_does_not() {
+    let mut answers = Answers::default();
+    answers.insert(401);
+    let failed = Limit {
+        count: Count::Answers(answers),
+        ..blocking(3, 60, 1, Begins::Answers)
+    };
+    let (time, house) = Time::house(vec![failed]);
+    let answered = |admission: Admission, status| {
+        let rest = admission.answered(StatusCode::from_u16(status).unwrap(), &HeaderMap::new());
+        assert!(rest.is_none());
+    };
+    let under_way = [house.admit().await.unwrap(), house.admit().await.unwrap()];
+    answered(house.admit().await.unwrap(), 401);
+    assert_eq!(
+        wait(&house).await,
+        Some(SECOND),
+        "over the amount, not blocked"
+    );
+    for admission in under_way {
+        answered(admission, 200);
+    }
+    time.pass(SECOND);
+    // The failure has left the log by now, but not the ten sub-windows that the block counts by.
+    answered(house.admit().await.unwrap(), 401);
+    assert_eq!(wait(&house).await, None, "and that one hangs up");
+    assert_eq!(wait(&house).await, Some(60 * SECOND));
+    time.pass(60 * SECOND);
+    assert_eq!(wait(&house).await, None);
+}
+
+#[tokio::test]
+async fn a_cost_from_the_answer_counts_as_what_it_was() {
+    let name = HeaderName::from_static("x-cost");
+    for (costs, blocked) in [(["2", "4", "3"], false), (["2", "5", "3"], true)] {
+        let dear = Limit {
+            cost: CostRule::Answer(Arc::new(AnswerCost {
+                most: Cost::new(1),
+                place: CostPlace::Header(name.clone()),
+            })),
+            ..blocking(10, 60, 1, Begins::Answers)
+        };
+        let (time, house) = Time::house(vec![dear]);
+        for cost in costs {
+            let mut head = HeaderMap::new();
+            head.insert(name.clone(), cost.parse().unwrap());
+            let admission = house.admit().await.unwrap();
+            assert!(admission.answered(StatusCode::OK, &head).is_none());
+        }
+        // The amount is whole again: what rejects is the block.
+        time.pass(2 * SECOND);
+        assert_eq!(wait(&house).await.is_some(), blocked, "{costs:?}");
+    }
 }
