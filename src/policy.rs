@@ -20,7 +20,7 @@ pub use fields::{HeaderFields, LegacyReset, RateLimitDialect};
 pub use limit::{Amount, IfDown, Limit, LimitMode, Preflight};
 pub use reply::{Escape, Reply, ReplyBody, Slot, Template};
 pub use store::{RedisAddress, RedisSpec, StoreSpec};
-pub use then::{BLOCK, Begins, Candidate, Then};
+pub use then::{BLOCK, Begins, Then};
 pub use upstream::{HostRule, Route, ServerSpec, UpstreamSpec, UpstreamTimeouts};
 
 use std::net::SocketAddr;

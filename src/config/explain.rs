@@ -14,6 +14,7 @@ use crate::policy::{
     Begins, Cors, Credentials, HeaderFields, HostRule, IfDown, LegacyReset, Limit, LimitMode, Mode,
     Origins, Policy, Preflight, RateLimitDialect, RedisAddress, Reply, ReplyBody, StoreSpec, Then,
 };
+use crate::time::{Calendar, Unit};
 
 /// What a policy no longer knows: how its matchers were written.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -101,6 +102,22 @@ pub(super) fn then(then: &Then, after: Option<(u64, Duration)>) -> String {
             span_in_words(within)
         ),
         (Begins::Rejections, _) => format!("blocks for {length} with its first rejection"),
+    }
+}
+
+/// One amount: "10000 per calendar day in Europe/Paris: from midnight to midnight there".
+pub(super) fn calendar(rate: &RateDecl, calendar: &Calendar) -> String {
+    let place = match calendar.zone() {
+        Calendar::UTC => "UTC",
+        _ => "there",
+    };
+    let words = rate.words();
+    match calendar.unit() {
+        Unit::Minute => format!("{words}: from one full minute to the next, {place}"),
+        Unit::Hour => format!("{words}: from one full hour to the next, {place}"),
+        Unit::Day => format!("{words}: from midnight to midnight {place}"),
+        Unit::Week => format!("{words}: from Monday to Monday, midnight {place}"),
+        Unit::Month => format!("{words}: from the first to the first, midnight {place}"),
     }
 }
 

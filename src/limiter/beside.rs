@@ -58,7 +58,7 @@ impl Limiter {
         let prefix = self.store.shared().prefix();
         meeting.charges.push(Charge {
             key: Key::of(prefix, identity, &limit.name, &candidate.code),
-            meter: candidate.meter,
+            meter: candidate.meter_at(|| self.store.shared().now()),
             cost,
             id,
             stake: Stake::Watching,

@@ -8,6 +8,7 @@ use super::settle::AllTerms;
 use super::{Cause, Met, Refusal, Shown, counts_locally, watched};
 use crate::limit::{Charge, Decision, Meter, Quota, Retry, Ruling, Stake, Verdict};
 use crate::policy::{Limit, Policy};
+use crate::store::Memory;
 use crate::telemetry::{Decided, DecisionSource, LimitEvents};
 use crate::time::Micros;
 
@@ -57,15 +58,16 @@ impl Asked {
     }
 
     /// The meter of one gateway on its own.
-    fn local(self, limit: &Limit) -> Option<Meter> {
-        match self.part {
-            Part::Amount(amount) => Some(limit.amounts.get(amount)?.local),
+    fn local(self, limit: &Limit, local: &Memory) -> Option<Meter> {
+        let amount = match self.part {
+            Part::Amount(amount) => limit.amounts.get(amount)?,
             Part::Block(amount) => {
                 let amount = &limit.amounts.get(amount)?.local;
-                Some(limit.then.as_ref()?.meter(amount))
+                return Some(limit.then.as_ref()?.meter(amount));
             }
-            Part::Candidate => Some(limit.candidate.as_ref()?.local),
-        }
+            Part::Candidate => limit.candidate.as_ref()?,
+        };
+        Some(amount.local_at(|| local.now()))
     }
 }
 
@@ -108,6 +110,7 @@ impl<'p> Meeting<'p> {
     /// picks.
     pub(super) fn local_charges<'a>(
         &'a self,
+        local: &'a Memory,
         which: impl Fn(&Charge) -> bool + 'a,
     ) -> impl Iterator<Item = Charge> + 'a {
         let asked = self.charges.iter().zip(&self.asked);
@@ -115,7 +118,7 @@ impl<'p> Meeting<'p> {
             let limit = self
                 .limit(asked.limit)
                 .filter(|limit| counts_locally(limit))?;
-            let meter = asked.local(limit)?;
+            let meter = asked.local(limit, local)?;
             which(charge).then(|| Charge {
                 meter,
                 ..charge.clone()

@@ -1,4 +1,4 @@
-//! What going over a limit leads to, and what is tried beside it.
+//! What going over a limit leads to.
 
 use std::sync::Arc;
 
@@ -59,15 +59,4 @@ impl Then {
             Begins::Answers => self.block.after(amount.amount()),
         })
     }
-}
-
-/// An amount that is tried beside the enforced ones: counted and reported, never enforced and never shown to clients.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Candidate {
-    /// The algorithm with its amounts.
-    pub meter: Meter,
-    /// The same for one gateway on its own, while the store is away.
-    pub local: Meter,
-    /// CODE of the key: that of an amount, marked, so that it never meets the counter of one.
-    pub code: Arc<str>,
 }

@@ -18,6 +18,7 @@ mod support;
 
 mod admission;
 mod blocking;
+mod calendar;
 mod configuration;
 mod cors;
 mod documentation;

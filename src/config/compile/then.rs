@@ -10,7 +10,7 @@ use super::super::units::{self, RateDecl};
 use super::meters;
 use super::routes::Routes;
 use crate::limit::algorithm::{Block, InvalidMeter};
-use crate::policy::{Amount, Begins, Candidate, CostRule, Count, Then};
+use crate::policy::{Amount, Begins, CostRule, Count, Then};
 use crate::time::Micros;
 
 /// The block of a limit over these amounts, with what it means in words.
@@ -62,48 +62,31 @@ pub(super) fn block(
     }
 }
 
-/// The amount that is tried beside those of `allow`, with what it means in words.
+/// The amount that is tried beside those of `allow`, with what it means in words. Its code is marked, so that it never
+/// meets the counter of one of those.
 pub(super) fn candidate(
     decl: &LimitDecl,
     file: &File,
     routes: &Routes,
     found: &mut Findings,
-) -> Option<(Candidate, String)> {
+) -> Option<(Amount, String)> {
     let tried = decl.candidate.as_ref()?;
     let mut rates: Vec<At<RateDecl>> = match &decl.allow {
         Some(Allow::Rates(rates)) => rates.clone(),
         Some(Allow::Unlimited) | None => Vec::new(),
     };
     rates.push(tried.clone());
-    // What is wrong with the limit itself was noted with its amounts.
-    let plan = meters::plan(decl, &rates, file, routes, &mut Findings::default());
-    let Some(plan) = plan else {
-        return misplaced(decl, tried, found);
-    };
+    // What is wrong with the limit itself was noted with its amounts; what is wrong now is the candidate.
+    let plan = meters::plan(decl, &rates, file, routes, &mut Findings::default())
+        .or_else(|| meters::plan(decl, std::slice::from_ref(tried), file, routes, found))?;
     match meters::amount(&plan, decl, &tried.value, 1) {
         Ok((amount, sentence)) => {
-            let candidate = Candidate {
-                meter: amount.meter,
-                local: amount.local,
-                code: Arc::from(format!("candidate-{}", amount.code)),
-            };
-            Some((candidate, sentence))
+            let code = Arc::from(format!("candidate-{}", amount.code));
+            Some((Amount { code, ..amount }, sentence))
         }
         Err(InvalidMeter(why)) => {
             found.error(tried.span, why);
             None
         }
     }
-}
-
-/// Notes that the algorithm of the limit knows no burst.
-fn misplaced<T>(decl: &LimitDecl, tried: &At<RateDecl>, found: &mut Findings) -> Option<T> {
-    let word = decl.algorithm.as_ref().map_or("", |at| at.value.word());
-    found
-        .error(
-            tried.span,
-            format!("`burst` belongs to token_bucket and leaky_bucket, and this is a {word}"),
-        )
-        .help("a candidate is counted by the algorithm of its limit: leave out the burst");
-    None
 }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
 use crate::limit::algorithm::{Block, SlidingLog};
-use crate::policy::{AnswerCost, Begins, Candidate, CostPlace, Then};
+use crate::policy::{AnswerCost, Begins, CostPlace, Then};
 
 const SECOND: u64 = 1_000_000;
 
@@ -118,12 +118,10 @@ async fn a_block_in_shadow_only_counts() {
 
 #[tokio::test]
 async fn a_candidate_lives_in_the_world_where_it_had_replaced_its_limit() {
-    let meter = log(3).meter;
     let trying = Limit {
-        candidate: Some(Candidate {
-            meter,
-            local: meter,
+        candidate: Some(Amount {
             code: Arc::from("candidate-sl1s"),
+            ..log(3)
         }),
         ..blocking(1, 60, 1, Begins::Rejections)
     };
