@@ -3,10 +3,12 @@
 //! Each limit that matches derives a key and asks one charge for each of its amounts; the store answers all of them in one
 //! round trip. While it is away each limit does what its `if_down` says (`outage`).
 
+mod beside;
 mod meeting;
 mod outage;
 mod settle;
 mod slots;
+mod strike;
 #[cfg(test)]
 mod tests;
 mod unsettled;
@@ -30,9 +32,10 @@ use crate::route::Hit;
 use crate::store::{Origin, Store, random_number};
 use crate::telemetry::{Decided, DecisionSource, LimitEvents};
 use crate::time::Micros;
-use meeting::{Asked, Meeting};
+use meeting::{Asked, Meeting, Part};
 use settle::{Due, Settlement, Spent, Terms};
 use slots::Leases;
+use strike::Strike;
 
 /// One amount of a limit as the client is shown it: indexes into the policy, and what is left.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -43,8 +46,20 @@ pub struct Shown {
     pub amount: usize,
     /// What is left.
     pub quota: Quota,
-    /// Set where this amount rejected the request.
+    /// Set where this amount rejected the request, or a block of its limit did.
     pub rejected: Option<Retry>,
+    /// What rejected it longest.
+    pub cause: Cause,
+}
+
+/// What rejects a request.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Cause {
+    /// The amount.
+    #[default]
+    Amount,
+    /// The block that going over the limit led to.
+    Block,
 }
 
 /// The limits that a request met, as indexes into `Policy::limits`, and how it fared with each: for the access log.
@@ -59,6 +74,8 @@ pub enum Refusal {
         retry: Retry,
         /// Every enforced amount of the request, those that rejected marked.
         shown: Vec<Shown>,
+        /// How the request fared with each limit.
+        met: Met,
     },
     /// A limit with `if_missing: reject` found no key.
     Unkeyed {
@@ -159,12 +176,13 @@ impl Limiter {
         }
         match self.store.admit(&meeting.charges).await {
             Ok(ruling) => {
-                let judged = meeting.weigh(&ruling, DecisionSource::Store)?;
                 let mut spent: SmallVec<[Spent; 4]> = ruling
                     .receipts(&meeting.charges)
                     .map(|receipt| (Origin::Store, receipt))
                     .collect();
+                // Of a refused request too: its strike counts here as well.
                 self.repeat_locally(&meeting, &mut spent);
+                let judged = meeting.weigh(&ruling, DecisionSource::Store)?;
                 Ok(self.admission(meeting, judged, spent))
             }
             Err(_away) => self.without_store(meeting),
@@ -202,13 +220,14 @@ impl Limiter {
         if identity.found == Found::Missing {
             meeting.key_missing(index);
         }
-        if limit.amounts.is_empty() {
+        if limit.amounts.is_empty() && limit.candidate.is_none() {
             meeting.decide(index, Decided::Allowed);
         }
         let cost = limit.cost.on_entry(facts);
+        let mut strike = self.ask_block(meeting, index, &identity, 0);
         for (amount, held) in limit.amounts.iter().enumerate() {
             let id = self.next_id();
-            meeting.terms.extend(self.terms(limit, id));
+            meeting.terms.extend(self.terms(limit, id, strike.take()));
             meeting.charges.push(Charge {
                 key: Key::of(shared.prefix(), &identity, &limit.name, &held.code),
                 meter: held.meter_at(|| shared.now()),
@@ -220,9 +239,10 @@ impl Limiter {
             });
             meeting.asked.push(Asked {
                 limit: index,
-                amount,
+                part: Part::Amount(amount),
             });
         }
+        self.ask_candidate(meeting, index, &identity, cost);
         Ok(())
     }
 
@@ -267,16 +287,17 @@ impl Limiter {
     }
 
     /// What the answer decides about a charge of `limit`.
-    fn terms(&self, limit: &Limit, id: ChargeId) -> Option<Terms> {
+    fn terms(&self, limit: &Limit, id: ChargeId, strike: Option<Strike>) -> Option<Terms> {
         let due = limit.cost.answer().map(|cost| Due {
             cost: Arc::clone(cost),
             correction: self.next_id(),
         });
-        let decides = due.is_some() || limit.count != Count::Every;
+        let decides = due.is_some() || strike.is_some() || limit.count != Count::Every;
         decides.then(|| Terms {
             id,
             count: limit.count.clone(),
             due,
+            strike,
         })
     }
 

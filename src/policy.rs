@@ -10,6 +10,7 @@ mod fields;
 mod limit;
 mod reply;
 mod store;
+mod then;
 mod upstream;
 
 pub use answers::{Answers, Count};
@@ -19,6 +20,7 @@ pub use fields::{HeaderFields, LegacyReset, RateLimitDialect};
 pub use limit::{Amount, IfDown, Limit, LimitMode, Preflight};
 pub use reply::{Escape, Reply, ReplyBody, Slot, Template};
 pub use store::{RedisAddress, RedisSpec, StoreSpec};
+pub use then::{BLOCK, Begins, Then};
 pub use upstream::{HostRule, Route, ServerSpec, UpstreamSpec, UpstreamTimeouts};
 
 use std::net::SocketAddr;

@@ -7,6 +7,7 @@ mod meters;
 mod queues;
 mod routes;
 mod slots;
+mod then;
 
 pub(super) use meters::Plan;
 

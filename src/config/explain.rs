@@ -7,12 +7,12 @@ use hyper::header::LOCATION;
 
 use super::compile::Plan;
 use super::file::Algorithm;
-use super::units::{RateDecl, in_words, short};
+use super::units::{RateDecl, in_words, short, span_in_words};
 use crate::limit::algorithm::{LEASE, Refill};
 use crate::limit::key::IfMissing;
 use crate::policy::{
-    Cors, Credentials, HeaderFields, HostRule, IfDown, LegacyReset, Limit, LimitMode, Mode,
-    Origins, Policy, Preflight, RateLimitDialect, RedisAddress, Reply, ReplyBody, StoreSpec,
+    Begins, Cors, Credentials, HeaderFields, HostRule, IfDown, LegacyReset, Limit, LimitMode, Mode,
+    Origins, Policy, Preflight, RateLimitDialect, RedisAddress, Reply, ReplyBody, StoreSpec, Then,
 };
 use crate::time::{Calendar, Unit};
 
@@ -39,6 +39,10 @@ pub(super) struct LimitWords {
     pub(super) count: Option<String>,
     /// What a request costs; none: 1.
     pub(super) cost: Option<String>,
+    /// The amount that is tried.
+    pub(super) candidate: Option<String>,
+    /// What going over it leads to.
+    pub(super) then: Option<String>,
 }
 
 /// One amount: "100 per minute, burst 20: at most 20 at once, then one every 600 ms".
@@ -83,6 +87,23 @@ pub(super) fn sentence(
         Algorithm::TokenBucket | Algorithm::LeakyBucket => {
             format!("{said}: at most {once} at once, then one every {every}")
         }
+    }
+}
+
+/// What going over a limit leads to; `after` so many rejections in so long.
+pub(super) fn then(then: &Then, after: Option<(u64, Duration)>) -> String {
+    let length = &then.words;
+    match (then.begins, after) {
+        (Begins::Answers, _) => {
+            format!(
+                "blocks for {length} when what stays charged after the answers reaches the amount"
+            )
+        }
+        (Begins::Rejections, Some((count, within))) if count > 1 => format!(
+            "blocks for {length} after {count} rejections in {}",
+            span_in_words(within)
+        ),
+        (Begins::Rejections, _) => format!("blocks for {length} with its first rejection"),
     }
 }
 
@@ -281,6 +302,12 @@ fn describe(out: &mut String, limit: &Limit, words: &LimitWords, policy: &Policy
     }
     if let Some(reply) = reply(&limit.reply) {
         line(out, &format!("    {reply}"));
+    }
+    if let Some(then) = &words.then {
+        line(out, &format!("    {then}"));
+    }
+    if let Some(candidate) = &words.candidate {
+        line(out, &format!("    tries, and never enforces: {candidate}"));
     }
     if limit.preflight == Preflight::Free {
         line(out, "    CORS preflights are free of it");

@@ -25,13 +25,18 @@ fn moved(refusal: Refusal, by: Micros) -> Refusal {
         Retry::Unknown | Retry::Never => retry,
     };
     match refusal {
-        Refusal::Limited { retry, mut shown } => {
+        Refusal::Limited {
+            retry,
+            mut shown,
+            met,
+        } => {
             for shown in &mut shown {
                 shown.rejected = shown.rejected.map(push);
             }
             Refusal::Limited {
                 retry: push(retry),
                 shown,
+                met,
             }
         }
         Refusal::StoreDown { limit, retry } => Refusal::StoreDown {

@@ -14,7 +14,7 @@ pub(super) use cors::CorsFields;
 use super::body::{Content, UploadState};
 use super::request_id::X_REQUEST_ID;
 use crate::limit::Retry;
-use crate::limiter::Refusal;
+use crate::limiter::{Met, Refusal};
 use crate::policy::Policy;
 use crate::telemetry::Decided;
 use crate::upstream::ConnectError;
@@ -155,7 +155,7 @@ impl Rejection {
                 retry: Retry::Never,
                 ..
             }) => Some(Decided::Never),
-            Self::Refused(Refusal::Limited { .. }) => Some(Decided::Rejected),
+            Self::Refused(Refusal::Limited { met, .. }) => Some(refused(met)),
             Self::Refused(Refusal::StoreDown { .. }) => Some(Decided::StoreDown),
             _ => None,
         }
@@ -232,6 +232,16 @@ impl Rejection {
             }
             _ => None,
         }
+    }
+}
+
+/// How a refused request fared as a whole: one that met a block was blocked, whatever else it was over.
+fn refused(met: &Met) -> Decided {
+    let blocked = |(_, decided): &(usize, Decided)| *decided == Decided::Blocked;
+    if met.iter().any(blocked) {
+        Decided::Blocked
+    } else {
+        Decided::Rejected
     }
 }
 

@@ -1,3 +1,4 @@
+mod beside;
 mod cost;
 mod slots;
 
@@ -80,6 +81,8 @@ fn limit(name: &str, amounts: Vec<Amount>) -> Limit {
         cost: CostRule::default(),
         count: Count::Every,
         mode: LimitMode::Enforce,
+        candidate: None,
+        then: None,
         preflight: Preflight::Count,
         if_down: IfDown::Local,
         reply: Reply::default(),
@@ -141,8 +144,13 @@ struct House {
 
 impl House {
     fn new(policy: Policy) -> Self {
+        Self::at(Clock::system(), policy)
+    }
+
+    /// A house whose memory tells the time by `clock`.
+    fn at(clock: Clock, policy: Policy) -> Self {
         let events = Events::new(&Registry::new());
-        let shared = Shared::new(&policy.store, None, Clock::system(), &events).unwrap();
+        let shared = Shared::new(&policy.store, None, clock, &events).unwrap();
         let cells = policy
             .limits
             .iter()
@@ -251,6 +259,7 @@ async fn all_limits_allow_or_none_spends() {
     let Err(Refusal::Limited {
         retry: Retry::After(_),
         shown,
+        ..
     }) = house.admit().await
     else {
         panic!("it passed")

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{CostRule, Count, Reply};
+use super::{CostRule, Count, Reply, Then};
 use crate::limit::key::Source;
 use crate::limit::{KeySpec, Meter};
 use crate::request::Facts;
@@ -29,6 +29,11 @@ pub struct Limit {
     pub count: Count,
     /// Whether it rejects.
     pub mode: LimitMode,
+    /// An amount that is tried beside the others, with a code of its own: counted and reported, never enforced and never
+    /// shown to clients.
+    pub candidate: Option<Amount>,
+    /// What going over it leads to.
+    pub then: Option<Then>,
     /// What CORS preflights are to it.
     pub preflight: Preflight,
     /// What it does while the store is away.

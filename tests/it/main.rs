@@ -17,6 +17,7 @@
 mod support;
 
 mod admission;
+mod blocking;
 mod bodies;
 mod calendar;
 mod concurrent;
@@ -34,3 +35,4 @@ mod reloading;
 mod replies;
 mod settling;
 mod storing;
+mod trying;

@@ -11,7 +11,7 @@ use super::super::matcher::Typed;
 use super::super::nearest::nearest;
 use super::super::report::{Findings, Span};
 use super::routes::{Routes, captures};
-use super::{check_name, check_routes_exist, costs, exact, meters, queues, words};
+use super::{check_name, check_routes_exist, costs, exact, meters, queues, then, words};
 use crate::limit::KeySpec;
 use crate::limit::key::Source;
 use crate::policy::{Count, Limit, Preflight};
@@ -177,6 +177,9 @@ fn limit(
             .unzip(),
     };
     warn_of_burst(decl, found);
+    let cost = costs::cost(decl, &amounts, file, routes, found);
+    let then = then::block(decl, &amounts, &cost, found).unzip();
+    let candidate = then::candidate(decl, file, routes, found).unzip();
     let per = &decl.per.as_ref()?.value;
     let except = decl
         .except
@@ -194,13 +197,15 @@ fn limit(
             },
         },
         per_words: Arc::from(per.words.as_str()),
-        cost: costs::cost(decl, &amounts, file, routes, found),
+        cost,
         amounts,
         count: decl
             .count
             .as_ref()
             .map_or(Count::Every, |count| count.value.0.clone()),
         mode: decl.mode,
+        candidate: candidate.0,
+        then: then.0,
         preflight: decl.preflight.unwrap_or_else(|| preflight(per)),
         if_down: decl.if_down.unwrap_or(file.store_if_down),
         reply: decl.reply.clone(),
@@ -211,6 +216,8 @@ fn limit(
         amounts: sentences,
         count: decl.count.as_ref().map(|count| count.value.1.clone()),
         cost: decl.cost.as_ref().and_then(|cost| cost.value.words()),
+        candidate: candidate.1,
+        then: then.1,
     };
     Some((limit, words))
 }

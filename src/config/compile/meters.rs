@@ -60,7 +60,7 @@ pub(super) fn amounts(
 }
 
 /// The algorithm, and what belongs to it.
-fn plan(
+pub(super) fn plan(
     decl: &LimitDecl,
     rates: &[At<RateDecl>],
     file: &File,
@@ -198,7 +198,7 @@ fn same_window(one: &RateDecl, other: &RateDecl) -> bool {
 }
 
 /// What holds one amount, and what it means in words.
-fn amount(
+pub(super) fn amount(
     plan: &Plan,
     decl: &LimitDecl,
     rate: &RateDecl,

@@ -7,7 +7,8 @@ use super::super::key::{self, Per};
 use super::super::matcher::{self, Place, Typed};
 use super::super::node::{Kind, Node};
 use super::super::report::Findings;
-use super::amounts::{Algorithm, Allow, allow};
+use super::super::units::{self, BlockWords, RateDecl};
+use super::amounts::{Algorithm, Allow, allow, candidate};
 use super::cost::{self, CostDecl};
 use super::{answers, reply, slots};
 use crate::limit::algorithm::Refill;
@@ -40,6 +41,10 @@ pub(in crate::config) struct LimitDecl {
     pub(in crate::config) count: Option<At<(Count, String)>>,
     /// None: 1.
     pub(in crate::config) cost: Option<At<CostDecl>>,
+    /// An amount that is tried beside the others.
+    pub(in crate::config) candidate: Option<At<RateDecl>>,
+    /// What going over it leads to.
+    pub(in crate::config) then: Option<At<BlockWords>>,
     pub(in crate::config) reply: Reply,
 }
 
@@ -61,17 +66,11 @@ const LIMIT: Shape = Shape {
         "if_down",
         "count",
         "cost",
-        "reply",
-    ],
-    later: &[
-        "overrides",
-        "plans",
         "candidate",
         "then",
-        "slice",
-        "priority",
-        "show",
+        "reply",
     ],
+    later: &["overrides", "plans", "slice", "priority", "show"],
 };
 const DEFAULTS: Shape = Shape {
     what: "`defaults`",
@@ -90,6 +89,8 @@ const DEFAULTS: Shape = Shape {
         "if_down",
         "count",
         "cost",
+        "candidate",
+        "then",
         "reply",
     ],
     later: LIMIT.later,
@@ -103,6 +104,18 @@ struct Both<'n> {
 impl<'n> Both<'n> {
     fn get(&self, name: &str) -> Option<&'n Node> {
         self.own.get(name).or_else(|| self.defaults.get(name))
+    }
+
+    /// A field that is one of `words`; `what` it is, for messages.
+    fn word<T: Copy>(
+        &self,
+        name: &str,
+        what: &str,
+        words: &[(&'static str, T)],
+        found: &mut Findings,
+    ) -> Option<T> {
+        let node = self.get(name)?;
+        decode::word(node, what, words, &[], found).map(|at| at.value)
     }
 }
 
@@ -233,24 +246,23 @@ fn fields(both: &Both<'_>, ipv6_prefix: u8, found: &mut Findings) -> LimitDecl {
             .get("refill")
             .and_then(|node| decode::word(node, "a refill", &REFILLS, &[], found)),
         if_missing: both
-            .get("if_missing")
-            .and_then(|node| decode::word(node, "a rule for missing keys", &MISSING, &[], found))
-            .map(|at| at.value)
+            .word("if_missing", "a rule for missing keys", &MISSING, found)
             .unwrap_or_default(),
         mode: both
-            .get("mode")
-            .and_then(|node| decode::word(node, "a mode", &MODES, &[], found))
-            .map(|at| at.value)
+            .word("mode", "a mode", &MODES, found)
             .unwrap_or_default(),
-        preflight: both
-            .get("preflight")
-            .and_then(|node| decode::word(node, "a rule for preflights", &PREFLIGHTS, &[], found))
-            .map(|at| at.value),
+        preflight: both.word("preflight", "a rule for preflights", &PREFLIGHTS, found),
         if_down: both.get("if_down").and_then(|node| if_down(node, found)),
         count: both
             .get("count")
             .and_then(|node| answers::count(node, found)),
         cost: both.get("cost").and_then(|node| cost::cost(node, found)),
+        candidate: both
+            .get("candidate")
+            .and_then(|node| candidate(node, found)),
+        then: both
+            .get("then")
+            .and_then(|node| decode::parsed(node, "`then`", units::block, found)),
         reply: both
             .get("reply")
             .and_then(|node| reply::reply(node, found))

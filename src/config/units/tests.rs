@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use super::{
-    Rate, RateDecl, Within, Wrong, cidr, duration, endpoint, in_words, number, rate, redis, server,
-    short, window_in_words,
+    BlockWords, Rate, RateDecl, Within, Wrong, block, cidr, duration, endpoint, in_words, number,
+    rate, redis, server, short, span_in_words, window_in_words,
 };
 use crate::policy::RedisAddress;
 
@@ -284,4 +284,47 @@ fn servers_and_stores() {
         let wrong = redis(text).unwrap_err();
         assert!(!format!("{wrong:?}").contains("hunter2"));
     }
+}
+
+#[test]
+fn blocks() {
+    let minutes = |count: u64| Duration::from_secs(60 * count);
+    for (text, length, after) in [
+        ("block for 15 minutes", minutes(15), None),
+        ("block for 1 minute", minutes(1), None),
+        ("  block  for 15m ", minutes(15), None),
+        (
+            "block for 1 hour after 3 rejections in 10 minutes",
+            minutes(60),
+            Some((3, minutes(10))),
+        ),
+        (
+            "block for 1h30m after 1 rejection in 90s",
+            minutes(90),
+            Some((1, Duration::from_secs(90))),
+        ),
+    ] {
+        assert_eq!(block(text), Ok(BlockWords { length, after }), "{text}");
+    }
+    for text in [
+        "",
+        "ban for 1 minute",
+        "block",
+        "block for",
+        "block 15 minutes",
+        "block for 15",
+        "block for 0 minutes",
+        "block for 1 minute and 2 seconds",
+        "block for 1 minute after",
+        "block for 1 minute after 3",
+        "block for 1 minute after 3 rejections",
+        "block for 1 minute after 3 rejections in",
+        "block for 1 minute after 0 rejections in 1 minute",
+        "block for 1 minute after 3 rejections within 1 minute",
+        "block for 400 days",
+    ] {
+        assert!(block(text).is_err(), "{text}");
+    }
+    assert_eq!(span_in_words(minutes(60)), "1 hour");
+    assert_eq!(span_in_words(minutes(90)), "90 minutes");
 }

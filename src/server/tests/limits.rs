@@ -41,6 +41,8 @@ fn limited(mut policy: Policy, meter: Meter, quota: u64, cost: u32) -> Policy {
         cost: CostRule::Fixed(Cost::new(cost)),
         count: Count::Every,
         mode: LimitMode::Enforce,
+        candidate: None,
+        then: None,
         preflight: Preflight::Count,
         if_down: IfDown::Local,
         reply: Reply::default(),
