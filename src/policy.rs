@@ -4,14 +4,18 @@
 //! default". A request meets it through [`Policy::route_index`], [`Policy::skip`] and [`Policy::limit_index`].
 
 mod answers;
+mod choice;
 mod fields;
 mod limit;
+mod overrides;
 mod store;
 mod upstream;
 
 pub use answers::{Answers, Count};
+pub use choice::{Allowance, Choice, Grant, Plans};
 pub use fields::{HeaderFields, LegacyReset, RateLimitDialect};
 pub use limit::{Amount, IfDown, Limit, LimitMode, Preflight};
+pub use overrides::{Overrides, Term, sha256};
 pub use store::{RedisAddress, RedisSpec, StoreSpec};
 pub use upstream::{HostRule, Route, ServerSpec, UpstreamSpec, UpstreamTimeouts};
 

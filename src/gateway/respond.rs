@@ -115,6 +115,7 @@ impl Rejection {
             Self::Refused(Refusal::StoreDown { .. }) => "store_down",
             Self::Refused(Refusal::Unkeyed { .. }) => "no_key",
             Self::Refused(Refusal::AmbiguousKey { .. }) => "ambiguous_key",
+            Self::Refused(Refusal::AmbiguousPlan { .. }) => "ambiguous_plan",
             Self::SlowUpload => "slow_upload",
             Self::ClientGone => "client_gone",
             Self::Connect(_) | Self::Upstream(_) => self.proxy_error().unwrap_or("upstream"),

@@ -13,7 +13,7 @@ mod read;
 #[cfg(test)]
 mod tests;
 
-pub use derive::{Derived, Found, Identity};
+pub use derive::{Ambiguous, Derived, Found, Identity, Value, Values, first};
 pub use hash::KeyHasher;
 
 use std::sync::Arc;

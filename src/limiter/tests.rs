@@ -69,6 +69,7 @@ fn limit(name: &str, amounts: Vec<Amount>) -> Limit {
         },
         per_words: Arc::from("client address"),
         amounts,
+        choice: None,
         cost: Cost::ONE,
         count: Count::Every,
         mode: LimitMode::Enforce,

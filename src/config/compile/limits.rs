@@ -59,7 +59,7 @@ pub(super) fn limits(file: &File, routes: &Routes, found: &mut Findings) -> Limi
         let Some((limit, words)) = limit(decl, file, routes, found) else {
             continue;
         };
-        for amount in &limit.amounts {
+        for amount in limit.windows() {
             check_shown(&amount.shown_as, decl, &mut shown, found);
         }
         let number = all.limits.len();
@@ -165,6 +165,7 @@ fn limit(
         },
         per_words: Arc::from(per.words.as_str()),
         amounts,
+        choice: None,
         cost: Cost::ONE,
         count: decl
             .count
