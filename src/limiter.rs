@@ -78,6 +78,24 @@ pub enum Refusal {
     },
 }
 
+impl Refusal {
+    /// The amount that keeps the request away longest, the first in the file of equals; none where no limit is over.
+    #[must_use]
+    pub fn decisive(&self) -> Option<&Shown> {
+        let Self::Limited { shown, .. } = self else {
+            return None;
+        };
+        let rejecting = shown.iter().filter(|shown| shown.rejected.is_some());
+        rejecting.reduce(|first, next| {
+            if next.rejected > first.rejected {
+                next
+            } else {
+                first
+            }
+        })
+    }
+}
+
 /// Judges the requests of one worker.
 #[derive(Debug)]
 pub struct Limiter {

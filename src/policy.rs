@@ -5,17 +5,21 @@
 
 mod answers;
 mod choice;
+mod cors;
 mod fields;
 mod limit;
 mod overrides;
+mod reply;
 mod store;
 mod upstream;
 
 pub use answers::{Answers, Count};
 pub use choice::{Allowance, Choice, Grant, Plans};
+pub use cors::{Cors, Credentials, Origins};
 pub use fields::{HeaderFields, LegacyReset, RateLimitDialect};
 pub use limit::{Amount, IfDown, Limit, LimitMode, Preflight};
 pub use overrides::{Overrides, Term, sha256};
+pub use reply::{Escape, Reply, ReplyBody, Slot, Template};
 pub use store::{RedisAddress, RedisSpec, StoreSpec};
 pub use upstream::{HostRule, Route, ServerSpec, UpstreamSpec, UpstreamTimeouts};
 
@@ -60,6 +64,8 @@ pub struct Policy {
     pub paths: PathRules,
     /// In which fields clients are told about their limits.
     pub headers: HeaderFields,
+    /// Which pages may read what the gateway answers by itself; none: no page of another origin.
+    pub cors: Option<Cors>,
     /// How the gateway stops.
     pub drain: Drain,
     /// What is written of each request; none: nothing.

@@ -154,9 +154,12 @@ impl Exchange {
         }
     }
 
-    /// The gateway answers by itself.
-    pub(super) fn rejected(&mut self, rejection: &Rejection) {
-        self.code = rejection.code();
+    /// The gateway answers by itself, with this status.
+    pub(super) fn rejected(&mut self, rejection: &Rejection, status: StatusCode) {
+        self.code = match rejection {
+            Rejection::ClientGone => CLIENT_GONE,
+            _ => status.as_u16(),
+        };
         if let Some(entry) = self.entry() {
             entry.reason = Some(rejection.reason());
             entry.decision = rejection.decided().unwrap_or(entry.decision);

@@ -11,7 +11,7 @@ use crate::identify::ClientRules;
 use crate::limit::algorithm::{Bucket, BucketSpec, Refill, SlidingWindow};
 use crate::limit::key::{IfMissing, KeySpec, Source};
 use crate::limit::{Cost, Meter};
-use crate::policy::{Amount, Answers, Count, Drain, RedisAddress, RedisSpec, StoreSpec};
+use crate::policy::{Amount, Answers, Count, Drain, RedisAddress, RedisSpec, Reply, StoreSpec};
 use crate::request::{Client, PeerTrust, Target};
 use crate::route::{Index, Matcher, PathRules, Width};
 use crate::store::redis::tests::server::Server;
@@ -75,6 +75,7 @@ fn limit(name: &str, amounts: Vec<Amount>) -> Limit {
         mode: LimitMode::Enforce,
         preflight: Preflight::Count,
         if_down: IfDown::Local,
+        reply: Reply::default(),
     }
 }
 
@@ -119,6 +120,7 @@ fn policy(store: StoreSpec, limits: Vec<Limit>) -> Policy {
             wait: Duration::ZERO,
             grace: Duration::ZERO,
         },
+        cors: None,
         access_log: None,
     }
 }

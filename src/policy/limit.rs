@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Allowance, Choice, Count};
+use super::{Allowance, Choice, Count, Reply};
 use crate::limit::{Cost, KeySpec, Meter};
 use crate::route::Index;
 
@@ -32,6 +32,8 @@ pub struct Limit {
     pub preflight: Preflight,
     /// What it does while the store is away.
     pub if_down: IfDown,
+    /// What a client is answered that it rejects.
+    pub reply: Reply,
 }
 
 impl Limit {

@@ -18,12 +18,15 @@ mod support;
 
 mod admission;
 mod configuration;
+mod cors;
 mod documentation;
 mod fields;
 mod identity;
 mod operating;
 mod proxying;
+mod queueing;
 mod rate_fields;
 mod reloading;
+mod replies;
 mod settling;
 mod storing;

@@ -174,6 +174,7 @@ fn limit(
         mode: decl.mode,
         preflight: decl.preflight.unwrap_or_else(|| preflight(per)),
         if_down: decl.if_down.unwrap_or(file.store_if_down),
+        reply: decl.reply.clone(),
     };
     let words = LimitWords {
         when: words(&decl.when),

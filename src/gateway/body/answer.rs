@@ -51,6 +51,13 @@ pub(in crate::gateway) enum Trailers {
     Drop,
 }
 
+impl Content {
+    /// Whether the gateway answers by itself.
+    pub(in crate::gateway) fn is_own(&self) -> bool {
+        !matches!(self, Self::Relay(_))
+    }
+}
+
 impl Relay {
     pub(in crate::gateway) fn new(
         incoming: Incoming,
