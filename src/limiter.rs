@@ -18,7 +18,7 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use crate::limit::key::{Ambiguous, Derived, Found, Identity};
-use crate::limit::{Charge, ChargeId, Key, Quota, Retry, Stake};
+use crate::limit::{Charge, ChargeId, Key, Quota, Retry, Stake, When};
 use crate::policy::{Allowance, Count, Grant, IfDown, Limit, LimitMode, Mode, Policy, Preflight};
 use crate::request::Facts;
 use crate::route::Hit;
@@ -243,6 +243,8 @@ impl Limiter {
                 cost: limit.cost,
                 id,
                 stake,
+                limit: number(index),
+                spent: When::Admitted,
             });
             meeting.asked.push(Asked {
                 limit: index,
@@ -312,6 +314,11 @@ fn unjudged(meeting: &mut Meeting<'_>, index: usize, refusal: Refusal) -> Result
             Err(refusal)
         }
     }
+}
+
+/// What the charges of one limit have in common; a file has fewer limits than that.
+fn number(limit: usize) -> u32 {
+    u32::try_from(limit).unwrap_or(u32::MAX)
 }
 
 fn stake(policy: &Policy, limit: &Limit) -> Stake {

@@ -3,6 +3,7 @@
 //! To add one: `x.rs`, `x.lua`, a variant of [`Meter`] and a row in [`KINDS`]; the laws, the differential test and the
 //! script follow from the row.
 
+mod block;
 mod bounds;
 mod bucket;
 mod fixed_window;
@@ -11,6 +12,7 @@ mod laws;
 mod sliding_log;
 mod sliding_window;
 
+pub use block::Block;
 pub use bucket::{Bucket, BucketSpec, Refill};
 pub use fixed_window::FixedWindow;
 pub use sliding_log::SlidingLog;
@@ -76,7 +78,7 @@ pub struct Entry {
 ///
 /// 1. Total: any state, any time (also backwards) and any cost give an answer. A stored moment up to one window ahead
 ///    counts as now; further ahead it is pulled back to now and the count is kept ([`Judge::heal`]).
-/// 2. A rejection spends nothing: asking again at the same instant answers the same.
+/// 2. A rejection spends nothing: asking again at the same instant answers the same (but for the block that it begins).
 /// 3. [`Retry::After`](super::Retry::After) is exact where nothing is given back meanwhile: one microsecond earlier the
 ///    charge is rejected, at that moment it is allowed.
 /// 4. Forgetting a key from `now + reset_after` on changes no later answer. Expiry is garbage collection.
@@ -119,6 +121,8 @@ pub enum Meter {
     SlidingWindow(SlidingWindow),
     /// Token bucket, leaky bucket as meter, leaky bucket as queue.
     Bucket(Bucket),
+    /// Lets nobody in for a while who was over a limit too often.
+    Block(Block),
 }
 
 /// Amounts that an algorithm cannot hold exactly, said for the person who wrote them.
@@ -148,11 +152,12 @@ pub struct Kind {
 }
 
 /// Every algorithm there is, ordered by code.
-pub const KINDS: [&Kind; 4] = [
+pub const KINDS: [&Kind; 5] = [
     &fixed_window::KIND,
     &sliding_log::KIND,
     &sliding_window::KIND,
     &bucket::KIND,
+    &block::KIND,
 ];
 
 impl Meter {
@@ -164,6 +169,7 @@ impl Meter {
             Self::SlidingLog(meter) => meter,
             Self::SlidingWindow(meter) => meter,
             Self::Bucket(meter) => meter,
+            Self::Block(meter) => meter,
         }
     }
 
@@ -175,6 +181,7 @@ impl Meter {
             Self::SlidingLog(_) => &sliding_log::KIND,
             Self::SlidingWindow(_) => &sliding_window::KIND,
             Self::Bucket(_) => &bucket::KIND,
+            Self::Block(_) => &block::KIND,
         }
     }
 

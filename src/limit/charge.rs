@@ -44,10 +44,23 @@ impl ChargeId {
 /// What a charge's verdict does to its request.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Stake {
-    /// A rejection rejects the request; spends when every binding charge passes.
+    /// A rejection rejects the request.
     Binding,
-    /// A rejection is only reported; spends when it passes itself and every binding charge passes.
+    /// A rejection is only reported.
     Watching,
+}
+
+/// When a charge is spent.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum When {
+    /// When every binding charge passes, and every charge of its own limit does.
+    Admitted,
+    /// When it passes and every binding charge of the other limits does: the world in which it had replaced its limit.
+    Tried,
+    /// When it passes and a charge of its limit that would be spent on admission rejects: what counts rejections.
+    Rejected,
+    /// Not by judging: by what becomes of the request.
+    Settled,
 }
 
 /// A question to the store: may this key spend this cost under this meter?
@@ -63,9 +76,28 @@ pub struct Charge {
     pub id: ChargeId,
     /// Whether it binds the request.
     pub stake: Stake,
+    /// Which limit of its request it belongs to: charges of one limit have the same number.
+    pub limit: u32,
+    /// When it is spent.
+    pub spent: When,
 }
 
 impl Charge {
+    /// Whether it is spent if it passes, where the charges in `rejecting` reject.
+    pub(super) fn is_spent(&self, rejecting: &[&Self]) -> bool {
+        let mut rejecting = rejecting.iter();
+        let binds = |other: &Self| other.stake == Stake::Binding;
+        let own = |other: &Self| other.limit == self.limit;
+        match self.spent {
+            When::Admitted => {
+                !rejecting.any(|other| binds(other) || own(other) && other.spent != When::Tried)
+            }
+            When::Tried => !rejecting.any(|other| binds(other) && !own(other)),
+            When::Rejected => rejecting.any(|other| own(other) && other.spent == When::Admitted),
+            When::Settled => false,
+        }
+    }
+
     /// What it leaves when it was booked at `mark`.
     #[must_use]
     pub fn receipt(&self, mark: u64) -> Receipt {

@@ -521,5 +521,6 @@ fn raised(meter: Meter, more: u64) -> Meter {
                 .unwrap(),
             )
         }
+        Meter::Block(_) => unreachable!("nothing is reserved with a block"),
     }
 }

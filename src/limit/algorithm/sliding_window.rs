@@ -54,6 +54,12 @@ impl SlidingWindow {
         Ok(Self { amount, length })
     }
 
+    /// The same with another amount, at least 1 and at most 2^52.
+    pub(super) fn with_amount(self, amount: u64) -> Self {
+        let amount = amount.clamp(1, SUM);
+        Self { amount, ..self }
+    }
+
     /// Index of the sub-window that holds `now`.
     fn index(&self, now: Timestamp) -> u64 {
         now.as_micros().checked_div(self.length).unwrap_or(0)

@@ -11,7 +11,7 @@ use super::connection::{Connection, Connector, Fault, Link};
 use super::queue::{self, Queue};
 use super::script::{Call, ForeignValue};
 use crate::limit::algorithm::FixedWindow;
-use crate::limit::{Charge, ChargeId, Cost, Key, Meter, Ruling, Stake};
+use crate::limit::{Charge, ChargeId, Cost, Key, Meter, Ruling, Stake, When};
 use crate::telemetry::Events;
 use crate::time::Micros;
 
@@ -203,6 +203,8 @@ impl Pump {
             cost: Cost::ONE,
             id: ChargeId::new(0),
             stake: Stake::Binding,
+            limit: 0,
+            spent: When::Admitted,
         }]);
         Ok(call)
     }

@@ -10,6 +10,8 @@ fn charge(key: &str, stake: Stake) -> Charge {
         cost: Cost::new(3),
         id: ChargeId::new(42),
         stake,
+        limit: 0,
+        spent: When::Admitted,
     }
 }
 
