@@ -10,7 +10,7 @@ use super::units::{Rate, in_words, short};
 use crate::limit::algorithm::Refill;
 use crate::limit::key::IfMissing;
 use crate::policy::{
-    Cors, Credentials, HeaderFields, HostRule, IfDown, LegacyReset, Limit, LimitMode, Mode,
+    Choice, Cors, Credentials, HeaderFields, HostRule, IfDown, LegacyReset, Limit, LimitMode, Mode,
     Origins, Policy, Preflight, RateLimitDialect, RedisAddress, Reply, ReplyBody, StoreSpec,
 };
 
@@ -31,8 +31,10 @@ pub(super) struct LimitWords {
     pub(super) when: String,
     /// Empty: none.
     pub(super) except: String,
-    /// A sentence for each amount.
+    /// A sentence for each amount of `allow`.
     pub(super) amounts: Vec<String>,
+    /// What each plan gets.
+    pub(super) plans: Vec<String>,
     /// The answers that count; none: every request.
     pub(super) count: Option<String>,
 }
@@ -239,6 +241,9 @@ fn describe(out: &mut String, limit: &Limit, words: &LimitWords, policy: &Policy
     for sentence in &words.amounts {
         line(out, &format!("    {sentence}"));
     }
+    if let Some(choice) = &limit.choice {
+        chosen(out, choice, &words.plans);
+    }
     let missing = match limit.per.if_missing {
         IfMissing::Ip => None,
         IfMissing::Skip => Some("a request without the key is not limited"),
@@ -265,6 +270,36 @@ fn describe(out: &mut String, limit: &Limit, words: &LimitWords, policy: &Policy
                 IfDown::Deny => "    while the store is away: answers 503",
                 IfDown::Local => "    while the store is away: counts in each gateway on its own",
             },
+        );
+    }
+}
+
+/// Who gets something else than the others. Overrides are counted, for there may be thousands.
+fn chosen(out: &mut String, choice: &Choice, plans: &[String]) {
+    if let Some(from) = choice.plans.as_ref().map(|plans| &plans.from_words) {
+        line(
+            out,
+            &format!("    but by plan, which {from} names, if it is one of these:"),
+        );
+        for plan in plans {
+            line(out, &format!("      {plan}"));
+        }
+    }
+    let (own, skipped) = choice.overrides.count();
+    let keys = |count: usize| match count {
+        1 => "1 key".to_owned(),
+        count => format!("{count} keys"),
+    };
+    if own > 0 {
+        line(
+            out,
+            &format!("    but {} with an amount of its own", keys(own)),
+        );
+    }
+    if skipped > 0 {
+        line(
+            out,
+            &format!("    but {} that it does not count", keys(skipped)),
         );
     }
 }

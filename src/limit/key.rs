@@ -15,6 +15,7 @@ mod tests;
 
 pub use derive::{Ambiguous, Derived, Found, Identity, Value, Values, first};
 pub use hash::KeyHasher;
+pub use read::{is_basic_login, method};
 
 use std::sync::Arc;
 

@@ -11,7 +11,7 @@ use super::Grant;
 use crate::limit::key::{Source, Value, Values};
 
 /// One part of the key of an override.
-#[derive(Clone, Debug, Eq, PartialEq)]
+#[derive(Clone, Debug, Eq, Hash, PartialEq)]
 pub enum Term {
     /// This value, as a request's key is read.
     Text(Box<[u8]>),
@@ -73,10 +73,13 @@ impl Overrides {
         Self { tables }
     }
 
-    /// How many keys it knows.
+    /// How many keys have amounts of their own, and how many are skipped.
     #[must_use]
-    pub fn len(&self) -> usize {
-        self.tables.iter().map(|table| table.grants.len()).sum()
+    pub fn count(&self) -> (usize, usize) {
+        let grants = self.tables.iter().flat_map(|table| table.grants.values());
+        let (skipped, own): (Vec<&Grant>, Vec<&Grant>) =
+            grants.partition(|grant| **grant == Grant::Skip);
+        (own.len(), skipped.len())
     }
 
     /// Whether there are none.
@@ -98,7 +101,8 @@ impl Overrides {
 /// The keys may be credentials.
 impl std::fmt::Debug for Overrides {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Overrides({})", self.len())
+        let (own, skipped) = self.count();
+        write!(f, "Overrides({own} + {skipped})")
     }
 }
 
@@ -222,7 +226,7 @@ mod tests {
             (vec![net("0.0.0.0/0")], grant(0)),
             (vec![net("2001:db8::/32")], grant(6)),
         ]);
-        assert_eq!(overrides.len(), 5);
+        assert_eq!(overrides.count(), (4, 1));
         assert_eq!(at(&overrides, "10.1.2.3"), Some(Grant::Skip));
         assert_eq!(at(&overrides, "10.1.2.4"), Some(grant(16)));
         assert_eq!(at(&overrides, "10.2.2.4"), Some(grant(8)));
@@ -248,7 +252,7 @@ mod tests {
         assert_eq!(at(&overrides, "10.0.0.2"), None);
         assert_eq!(at(&overrides, "10.0.0.3"), None);
         assert_eq!(overrides.find(&[None].into_iter().collect(), client), None);
-        assert_eq!(format!("{overrides:?}"), "Overrides(3)");
+        assert_eq!(format!("{overrides:?}"), "Overrides(3 + 0)");
     }
 
     #[test]

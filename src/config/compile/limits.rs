@@ -3,17 +3,17 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use super::super::decode::At;
 use super::super::explain::LimitWords;
-use super::super::file::{Algorithm, Allow, File, LimitDecl};
+use super::super::file::{File, LimitDecl};
 use super::super::key::Per;
 use super::super::nearest::nearest;
 use super::super::report::{Findings, Span};
+use super::choice::{self, Allowed};
 use super::routes::{Routes, captures};
-use super::{check_name, check_routes_exist, exact, meters, queues, words};
+use super::{check_name, check_routes_exist, exact, queues, words};
 use crate::limit::key::Source;
-use crate::limit::{Cost, KeySpec};
-use crate::policy::{Count, Limit, Preflight};
+use crate::limit::{Cost, KeySpec, Meter};
+use crate::policy::{Amount, Count, Limit, Preflight};
 use crate::route::{Index, Matcher, PathPattern, Width};
 
 /// Limits, with what they apply to.
@@ -54,7 +54,13 @@ pub(super) fn limits(file: &File, routes: &Routes, found: &mut Findings) -> Limi
         check_routes_exist(&decl.when, routes, found);
         check_routes_exist(&decl.except, routes, found);
         if let Some(per) = &decl.per {
-            check_captures(decl, per, file, found);
+            let sources: Vec<&Source> = per.value.parts.iter().flatten().collect();
+            check_captures(decl, &sources, per.span, file, found);
+        }
+        let from = decl.plans.as_ref().map(|plans| plans.from.as_ref());
+        if let Some(from) = from.and_then(|from| from.or(file.plan.as_ref())) {
+            let sources: Vec<&Source> = from.value.sources.iter().collect();
+            check_captures(decl, &sources, from.span, file, found);
         }
         let Some((limit, words)) = limit(decl, file, routes, found) else {
             continue;
@@ -103,19 +109,25 @@ fn check_shown(
 }
 
 /// A `param` that nothing captures would never be there.
-fn check_captures(decl: &LimitDecl, per: &At<Per>, file: &File, found: &mut Findings) {
+fn check_captures(
+    decl: &LimitDecl,
+    sources: &[&Source],
+    span: Span,
+    file: &File,
+    found: &mut Findings,
+) {
     let own = decl
         .when
         .iter()
         .flat_map(|typed| &typed.matcher.paths)
         .flat_map(PathPattern::params);
     let known: Vec<&str> = own.chain(captures(file)).collect();
-    for source in per.value.parts.iter().flatten() {
+    for source in sources {
         if let Source::Param(name) = source
             && !known.contains(&&**name)
         {
             found
-                .error(per.span, format!("no path captures `{name}`"))
+                .error(span, format!("no path captures `{name}`"))
                 .help(format!(
                     "write `{{{name}}}` in a path of `when` or of a route"
                 ))
@@ -140,13 +152,13 @@ fn limit(
     routes: &Routes,
     found: &mut Findings,
 ) -> Option<(Limit, LimitWords)> {
-    let (amounts, sentences) = match decl.allow.as_ref()? {
-        Allow::Unlimited => (Vec::new(), vec!["unlimited".to_owned()]),
-        Allow::Rates(rates) => meters::amounts(decl, rates, file, routes, found)?
-            .into_iter()
-            .unzip(),
-    };
-    warn_of_burst(decl, found);
+    let Allowed {
+        amounts,
+        choice,
+        sentences,
+        plans,
+    } = choice::allowed(decl, file, routes, found)?;
+    warn_of_burst(decl, &amounts, found);
     let per = &decl.per.as_ref()?.value;
     let except = decl
         .except
@@ -165,7 +177,7 @@ fn limit(
         },
         per_words: Arc::from(per.words.as_str()),
         amounts,
-        choice: None,
+        choice,
         cost: Cost::ONE,
         count: decl
             .count
@@ -180,25 +192,17 @@ fn limit(
         when: words(&decl.when),
         except: words(&decl.except),
         amounts: sentences,
+        plans,
         count: decl.count.as_ref().map(|count| count.value.1.clone()),
     };
     Some((limit, words))
 }
 
 /// A bucket drains while the answer is on its way, and what has drained is not given back a second time.
-fn warn_of_burst(decl: &LimitDecl, found: &mut Findings) {
+fn warn_of_burst(decl: &LimitDecl, amounts: &[Amount], found: &mut Findings) {
     let Some(count) = &decl.count else { return };
-    let bursts = match &decl.allow {
-        Some(Allow::Rates(rates)) => rates.iter().any(|rate| rate.value.burst.is_some()),
-        Some(Allow::Unlimited) | None => false,
-    };
-    let buckets = decl.algorithm.as_ref().is_some_and(|algorithm| {
-        matches!(
-            algorithm.value,
-            Algorithm::TokenBucket | Algorithm::LeakyBucket
-        )
-    });
-    if bursts || buckets {
+    let is_bucket = |amount: &Amount| matches!(amount.meter, Meter::Bucket(_));
+    if amounts.iter().any(is_bucket) {
         found
             .warn(
                 count.span,
