@@ -286,21 +286,15 @@ fn chosen(out: &mut String, choice: &Choice, plans: &[String]) {
         }
     }
     let (own, skipped) = choice.overrides.count();
-    let keys = |count: usize| match count {
-        1 => "1 key".to_owned(),
-        count => format!("{count} keys"),
-    };
-    if own > 0 {
-        line(
-            out,
-            &format!("    but {} with an amount of its own", keys(own)),
-        );
+    match own {
+        0 => {}
+        1 => line(out, "    but 1 key has an amount of its own"),
+        own => line(out, &format!("    but {own} keys have amounts of their own")),
     }
-    if skipped > 0 {
-        line(
-            out,
-            &format!("    but {} that it does not count", keys(skipped)),
-        );
+    match skipped {
+        0 => {}
+        1 => line(out, "    but 1 key is not counted"),
+        skipped => line(out, &format!("    but {skipped} keys are not counted")),
     }
 }
 
