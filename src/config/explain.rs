@@ -1,12 +1,13 @@
 //! What a file means, in plain words: for `sluice check`.
 
 use std::fmt::Write as _;
+use std::time::Duration;
 
 use hyper::header::LOCATION;
 
 use super::compile::Plan;
-use super::file::{Algorithm, RateDecl};
-use super::units::{Rate, in_words, short};
+use super::file::Algorithm;
+use super::units::{RateDecl, in_words, short};
 use crate::limit::algorithm::Refill;
 use crate::limit::key::IfMissing;
 use crate::policy::{
@@ -40,10 +41,15 @@ pub(super) struct LimitWords {
 }
 
 /// One amount: "100 per minute, burst 20: at most 20 at once, then one every 600 ms".
-pub(super) fn sentence(plan: &Plan, rate: RateDecl, burst: Option<u64>) -> String {
-    let words = Rate::words(rate.amount, rate.window);
-    let window = short(rate.window);
-    let micros = u64::try_from(rate.window.as_micros()).unwrap_or(u64::MAX);
+pub(super) fn sentence(
+    plan: &Plan,
+    rate: &RateDecl,
+    length: Duration,
+    burst: Option<u64>,
+) -> String {
+    let words = rate.words();
+    let window = short(length);
+    let micros = u64::try_from(length.as_micros()).unwrap_or(u64::MAX);
     let every = in_words(micros / rate.amount.max(1));
     let once = burst.unwrap_or(rate.amount);
     let said = burst.map_or_else(|| words.clone(), |burst| format!("{words}, burst {burst}"));
@@ -289,7 +295,10 @@ fn chosen(out: &mut String, choice: &Choice, plans: &[String]) {
     match own {
         0 => {}
         1 => line(out, "    but 1 key has an amount of its own"),
-        own => line(out, &format!("    but {own} keys have amounts of their own")),
+        own => line(
+            out,
+            &format!("    but {own} keys have amounts of their own"),
+        ),
     }
     match skipped {
         0 => {}

@@ -13,7 +13,7 @@ mod reply;
 mod store;
 mod upstreams;
 
-pub(super) use amounts::{Algorithm, Allow, RateDecl};
+pub(super) use amounts::{Algorithm, Allow};
 pub(super) use limits::LimitDecl;
 pub(super) use overrides::OverrideDecl;
 pub(super) use plans::PlanSource;

@@ -40,22 +40,53 @@ fn a_key_whose_plan_changes_keeps_what_it_has_used() {
                 upstream.url()
             ));
             let mut client = Client::connect(gateway.address);
-            let mut ask =
-                |plan: &str| client.send("GET", "/", &["X-User: acme", &format!("X-Plan: {plan}")], b"");
+            let mut ask = |plan: &str| {
+                client.send(
+                    "GET",
+                    "/",
+                    &["X-User: acme", &format!("X-Plan: {plan}")],
+                    b"",
+                )
+            };
             let free: Vec<u64> = (0..20).map(|_| left(&ask("free"))).collect();
-            assert_eq!(free, (5..25).rev().collect::<Vec<_>>(), "{algorithm} {store}");
+            assert_eq!(
+                free,
+                (5..25).rev().collect::<Vec<_>>(),
+                "{algorithm} {store}"
+            );
 
             let pro = ask("pro");
             assert_eq!((quota(&pro), left(&pro)), (100, 79), "{algorithm} {store}");
             let pro: Vec<u64> = (0..20).map(|_| left(&ask("pro"))).collect();
-            assert_eq!(pro, (59..79).rev().collect::<Vec<_>>(), "{algorithm} {store}");
+            assert_eq!(
+                pro,
+                (59..79).rev().collect::<Vec<_>>(),
+                "{algorithm} {store}"
+            );
 
             let free = ask("free");
-            assert_eq!((free.status, quota(&free), left(&free)), (429, 25, 0), "{algorithm} {store}");
-            assert!(free.text().contains("at most 25 per 10 days per header X-User"), "{}", free.text());
+            assert_eq!(
+                (free.status, quota(&free), left(&free)),
+                (429, 25, 0),
+                "{algorithm} {store}"
+            );
+            assert!(
+                free.text()
+                    .contains("at most 25 per 10 days per header X-User"),
+                "{}",
+                free.text()
+            );
             let other = ask("gold");
-            assert_eq!((other.status, quota(&other), left(&other)), (429, 1, 0), "{algorithm} {store}");
-            assert_eq!(left(&ask("pro")), 58, "a rejection spends nothing: {algorithm} {store}");
+            assert_eq!(
+                (other.status, quota(&other), left(&other)),
+                (429, 1, 0),
+                "{algorithm} {store}"
+            );
+            assert_eq!(
+                left(&ask("pro")),
+                58,
+                "a rejection spends nothing: {algorithm} {store}"
+            );
         }
     }
 }
@@ -77,11 +108,26 @@ fn a_key_that_gets_or_loses_an_override_keeps_what_it_has_used() {
             assert_eq!([left(&ask()), left(&ask()), left(&ask())], [4, 3, 2]);
             let more = yaml("    overrides: [{key: acme, allow: 9 per 10 days}]\n");
             gateway.reload(&more, "ok");
-            assert_eq!([left(&ask()), left(&ask()), left(&ask())], [5, 4, 3], "{algorithm} {store}");
-            gateway.reload(&yaml("    plans: {from: header X-Plan, free: 7 per 10 days}\n"), "ok");
+            assert_eq!(
+                [left(&ask()), left(&ask()), left(&ask())],
+                [5, 4, 3],
+                "{algorithm} {store}"
+            );
+            gateway.reload(
+                &yaml("    plans: {from: header X-Plan, free: 7 per 10 days}\n"),
+                "ok",
+            );
             let rejected = ask();
-            assert_eq!((rejected.status, left(&rejected)), (429, 0), "{algorithm} {store}");
-            assert_eq!(left(&get(&gateway, &["X-User: acme", "X-Plan: free"])), 0, "{algorithm} {store}");
+            assert_eq!(
+                (rejected.status, left(&rejected)),
+                (429, 0),
+                "{algorithm} {store}"
+            );
+            assert_eq!(
+                left(&get(&gateway, &["X-User: acme", "X-Plan: free"])),
+                0,
+                "{algorithm} {store}"
+            );
         }
     }
 }
@@ -99,7 +145,11 @@ fn only_a_trusted_peer_names_a_plan() {
     };
     let (trusted, anyone) = ([127, 0, 0, 2], [127, 0, 0, 1]);
     assert_eq!(quota(&ask(trusted, &["X-Plan: free"])), 30);
-    assert_eq!(quota(&ask(trusted, &["X-Plan:  \tfree "])), 30, "blanks do not count");
+    assert_eq!(
+        quota(&ask(trusted, &["X-Plan:  \tfree "])),
+        30,
+        "blanks do not count"
+    );
     assert_eq!(quota(&ask(anyone, &["X-Plan: free"])), 3);
     for fields in [&["X-Plan: Free"][..], &["X-Plan:"], &["X-Plan: gold"], &[]] {
         assert_eq!(quota(&ask(trusted, fields)), 3, "{fields:?}");
@@ -110,11 +160,17 @@ fn only_a_trusted_peer_names_a_plan() {
     let twice = ask(trusted, &["X-Plan: free", "X-Plan: partner"]);
     assert_eq!(twice.status, 400);
     assert!(
-        twice.text().contains("says twice which plan it has: trusted header X-Plan"),
+        twice
+            .text()
+            .contains("says twice which plan it has: trusted header X-Plan"),
         "{}",
         twice.text()
     );
-    assert_eq!(ask(anyone, &["X-Plan: free", "X-Plan: partner"]).status, 429, "it is not read");
+    assert_eq!(
+        ask(anyone, &["X-Plan: free", "X-Plan: partner"]).status,
+        429,
+        "it is not read"
+    );
 }
 
 #[test]
@@ -128,7 +184,11 @@ fn a_plan_may_come_from_elsewhere() {
         quota(&Client::connect(gateway.address).send("GET", path, fields, b""))
     };
     assert_eq!(ask("/t/acme", &["X-Plan: none"]), 8);
-    assert_eq!(ask("/t/other", &["Cookie: plan=acme"]), 2, "the first that is there counts");
+    assert_eq!(
+        ask("/t/other", &["Cookie: plan=acme"]),
+        2,
+        "the first that is there counts"
+    );
     assert_eq!(ask("/b", &["Cookie: plan=pro", "X-Plan: none"]), 9);
     assert_eq!(ask("/b?plan=pro", &[]), 9);
     assert_eq!(ask("/b", &["X-Plan: pro"]), 2);
@@ -138,7 +198,10 @@ fn a_plan_may_come_from_elsewhere() {
 fn a_credential_is_named_by_its_hash() {
     let (redis, upstream) = (RedisServer::start(), Upstream::echo());
     let hash = |text: &str| -> String {
-        Sha256::digest(text).iter().map(|byte| format!("{byte:02x}")).collect()
+        Sha256::digest(text)
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect()
     };
     for store in stores(&redis) {
         redis.command(&["FLUSHALL"]);
@@ -161,7 +224,11 @@ fn a_credential_is_named_by_its_hash() {
         );
         for secret in ["s3cret", "alice", "plain", hex.as_str()] {
             assert!(!gateway.log().contains(secret), "{}", gateway.log());
-            assert!(redis.keys().iter().all(|key| !key.contains(secret)), "{:?}", redis.keys());
+            assert!(
+                redis.keys().iter().all(|key| !key.contains(secret)),
+                "{:?}",
+                redis.keys()
+            );
         }
     }
 }
@@ -194,15 +261,29 @@ fn overrides_are_found_by_network_and_by_several_parts() {
     assert_eq!(quota(&ask("/parts/a", &["X-User: acme"])), 20);
     assert_eq!(quota(&ask("/parts/b", &["X-User: acme"])), 2);
     assert_eq!(quota(&ask("/parts/a", &[])), 2, "a part is missing");
-    assert_eq!(ask("/parts/a", &["X-User: globex"]).field("ratelimit"), None);
+    assert_eq!(
+        ask("/parts/a", &["X-User: globex"]).field("ratelimit"),
+        None
+    );
 
     let from = "X-Forwarded-For: 10.0.0.1";
     assert_eq!(quota(&ask("/either", &[from])), 30);
     assert_eq!(quota(&ask("/either", &[from, "X-User: acme"])), 31);
-    assert_eq!(quota(&ask("/either", &["X-User: 10.0.0.1"])), 2, "a client does not become another's address");
+    assert_eq!(
+        quota(&ask("/either", &["X-User: 10.0.0.1"])),
+        2,
+        "a client does not become another's address"
+    );
 
-    assert_eq!(codes(3, gateway.address, "/missing", &[]), [200, 200, 429], "a missing key has no override");
-    assert_eq!(code(gateway.address, "/missing", &["X-User: 127.0.0.1"]), 200);
+    assert_eq!(
+        codes(3, gateway.address, "/missing", &[]),
+        [200, 200, 429],
+        "a missing key has no override"
+    );
+    assert_eq!(
+        code(gateway.address, "/missing", &["X-User: 127.0.0.1"]),
+        200
+    );
 }
 
 #[test]
@@ -222,7 +303,8 @@ fn an_override_wins_over_a_plan_and_each_has_its_bursts() {
         assert_eq!(passed("one", "/"), 2, "{store}");
         assert_eq!(passed("two", "/?plan=pro"), 4, "{store}");
         assert_eq!(passed("acme", "/?plan=pro"), 5, "{store}");
-        let answer = Client::connect(gateway.address).send("GET", "/?plan=pro", &["X-User: three"], b"");
+        let answer =
+            Client::connect(gateway.address).send("GET", "/?plan=pro", &["X-User: three"], b"");
         assert_eq!(
             answer.field("ratelimit-policy"),
             Some("\"a-5h\";q=20;w=18000;sluice-burst=4, \"a-10d\";q=1000;w=864000")
@@ -241,7 +323,9 @@ fn a_table_of_overrides_is_read_and_read_again() {
         file
     };
     let table = |acme: &str| {
-        let many: String = (0..5_000).map(|at| format!("user-{at},{} per hour\n", 10 + at % 7)).collect();
+        let many: String = (0..5_000)
+            .map(|at| format!("user-{at},{} per hour\n", 10 + at % 7))
+            .collect();
         format!("{many}acme,{acme}\n\"say \"\"hi\"\"\",skip\r\n")
     };
     write("overrides.csv", &table("40 per hour"));
@@ -280,7 +364,11 @@ fn a_table_of_overrides_is_read_and_read_again() {
     replace(&table("41 per hout"));
     reloads("invalid", 1.0);
     assert_eq!(quota(&ask("acme")), 41);
-    assert!(gateway.log().contains("overrides.csv:5001:"), "{}", gateway.log());
+    assert!(
+        gateway.log().contains("overrides.csv:5001:"),
+        "{}",
+        gateway.log()
+    );
     assert!(!gateway.log().contains("acme"), "a key may be a credential");
     replace("acme,42 per hour\n");
     reloads("ok", 2.0);

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::super::decode::At;
-use super::super::file::{Allow, File, LimitDecl, PlanSource, RateDecl};
+use super::super::file::{Allow, File, LimitDecl, PlanSource};
 use super::super::report::{Findings, Span};
+use super::super::units::RateDecl;
 use super::meters::{self, Plan};
 use super::overrides;
 use super::routes::Routes;

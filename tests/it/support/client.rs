@@ -55,9 +55,7 @@ impl Client {
     pub(crate) fn connect_from(source: [u8; 4], address: SocketAddr) -> Self {
         let socket =
             socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
-        socket
-            .bind(&SocketAddr::from((source, 0)).into())
-            .unwrap();
+        socket.bind(&SocketAddr::from((source, 0)).into()).unwrap();
         socket.connect(&address.into()).unwrap();
         Self::over(TcpStream::from(socket))
     }
