@@ -85,7 +85,6 @@ fn all_errors_of_a_file_are_told_at_once() {
 #[test]
 fn what_is_not_there_yet_is_refused_and_not_ignored() {
     for field in [
-        "plan: trusted header X-Plan",
         "max_connections: 100",
         "timeouts: {head: 5s}",
     ] {
