@@ -8,10 +8,14 @@ mod outage;
 mod settle;
 #[cfg(test)]
 mod tests;
+mod unsettled;
+mod usage;
 
 pub use settle::{Admission, Outcome};
+pub use unsettled::Unsettled;
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -26,7 +30,7 @@ use crate::store::{Origin, Store, random_number};
 use crate::telemetry::{Decided, DecisionSource, LimitEvents};
 use crate::time::Micros;
 use meeting::{Asked, Meeting};
-use settle::{Settlement, Spent};
+use settle::{Due, Settlement, Spent, Terms};
 
 /// One amount of a limit as the client is shown it: indexes into the policy, and what is left.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -207,7 +211,7 @@ impl Limiter {
             Some(choice) => choice.of(&values, facts, &hit.params),
         };
         match chosen {
-            Ok(Grant::Allow(allowance)) => self.ask(meeting, index, &identity, allowance),
+            Ok(Grant::Allow(allowance)) => self.ask(meeting, index, facts, &identity, allowance),
             Ok(Grant::Skip) => meeting.decide(index, Decided::Skipped),
             Err(Ambiguous) => {
                 return unjudged(meeting, index, Refusal::AmbiguousPlan { limit: index });
@@ -221,6 +225,7 @@ impl Limiter {
         &self,
         meeting: &mut Meeting<'_>,
         index: usize,
+        facts: &Facts<'_>,
         identity: &Identity,
         allowance: Allowance,
     ) {
@@ -232,15 +237,14 @@ impl Limiter {
         }
         let stake = stake(meeting.policy, limit);
         let shared = self.store.shared();
+        let cost = limit.cost.on_entry(facts);
         for (amount, held) in limit.held(allowance) {
             let id = self.next_id();
-            if let Count::Answers(answers) = limit.count {
-                meeting.counted.push((id, answers));
-            }
+            meeting.terms.extend(self.terms(limit, id));
             meeting.charges.push(Charge {
                 key: Key::of(shared.prefix(), identity, &limit.name, &held.code),
                 meter: held.meter,
-                cost: limit.cost,
+                cost,
                 id,
                 stake,
                 limit: number(index),
@@ -280,17 +284,28 @@ impl Limiter {
         spent: SmallVec<[Spent; 4]>,
     ) -> Admission {
         let Meeting {
-            shown,
-            met,
-            counted,
-            ..
+            shown, met, terms, ..
         } = meeting;
         Admission::new(
             delay,
             shown,
             met,
-            Settlement::new(spent, counted, &self.store),
+            Settlement::new(spent, terms, &self.store),
         )
+    }
+
+    /// What the answer decides about a charge of `limit`.
+    fn terms(&self, limit: &Limit, id: ChargeId) -> Option<Terms> {
+        let due = limit.cost.answer().map(|cost| Due {
+            cost: Arc::clone(cost),
+            correction: self.next_id(),
+        });
+        let decides = due.is_some() || limit.count != Count::Every;
+        decides.then(|| Terms {
+            id,
+            count: limit.count.clone(),
+            due,
+        })
     }
 
     fn next_id(&self) -> ChargeId {

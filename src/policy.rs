@@ -6,6 +6,7 @@
 mod answers;
 mod choice;
 mod cors;
+mod cost;
 mod fields;
 mod limit;
 mod overrides;
@@ -16,6 +17,7 @@ mod upstream;
 pub use answers::{Answers, Count};
 pub use choice::{Allowance, Choice, Grant, Plans};
 pub use cors::{Cors, Credentials, Origins};
+pub use cost::{AnswerCost, CostPlace, CostRule, MatchedCost, RequestCost, cost_in, cost_of};
 pub use fields::{HeaderFields, LegacyReset, RateLimitDialect};
 pub use limit::{Amount, IfDown, Limit, LimitMode, Preflight};
 pub use overrides::{Overrides, Term, sha256};

@@ -72,6 +72,17 @@ pub struct Entry {
     pub cost: u64,
 }
 
+/// What a state was told of a charge when it was spent.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Booked {
+    /// What [`Judge::spend`] returned.
+    pub mark: u64,
+    /// Which charge it was.
+    pub id: ChargeId,
+    /// What it cost.
+    pub cost: Cost,
+}
+
 /// One way of limiting.
 ///
 /// Laws, each checked by property test over every algorithm against a brute-force oracle (`laws.rs`):
@@ -84,8 +95,9 @@ pub struct Entry {
 /// 4. Forgetting a key from `now + reset_after` on changes no later answer. Expiry is garbage collection.
 /// 5. Over any interval the admitted cost stays within the algorithm's bound.
 /// 6. Every integer stays below 2^53, so that the Lua twin computes the same. No floats.
-/// 7. After a charge is given back, the key admits no more than if it had never been made. (Where a key's first charge
-///    opens its window or interval, that stays as it opened; a clock that was healed in between voids the comparison.)
+/// 7. After a charge is given back, the key admits no more than if it had never been made; after a part of it is, no
+///    more than if only the rest had been charged. (Where a key's first charge opens its window or interval, that stays
+///    as it opened; a clock that was healed in between voids the comparison.)
 /// 8. A state means the same under every amount, so that raising or lowering it keeps what was used.
 /// 9. With nothing spent, what is allowed stays allowed, and what rejects n rejects more than n.
 pub trait Judge {
@@ -96,8 +108,8 @@ pub trait Judge {
     fn judge(&self, state: &State, now: Timestamp, cost: Cost) -> Verdict;
     /// Books the cost, whatever the state; returns the mark for the receipt. A cost of zero books nothing.
     fn spend(&self, state: &mut State, now: Timestamp, cost: Cost, id: ChargeId) -> u64;
-    /// Takes back what a receipt says (its mark, id and cost), as far as it still counts.
-    fn give_back(&self, state: &mut State, now: Timestamp, mark: u64, id: ChargeId, cost: Cost);
+    /// Takes back what a receipt says (its mark, id, cost, and how much of it), as far as it still counts.
+    fn give_back(&self, state: &mut State, now: Timestamp, booked: Booked, back: Cost);
     /// What is left, and until when what was spent counts.
     fn quota(&self, state: &State, now: Timestamp) -> Quota;
     /// The integers that the Lua twin is given, in its order; as many as [`Kind::params`] says.

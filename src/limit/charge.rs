@@ -16,6 +16,12 @@ impl Cost {
         Self(units)
     }
 
+    /// What is left of it without `other`; never below zero.
+    #[must_use]
+    pub fn less(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+
     /// Its units.
     #[must_use]
     pub fn get(self) -> u64 {
@@ -107,6 +113,7 @@ impl Charge {
             cost: self.cost,
             id: self.id,
             mark,
+            back: self.cost,
         }
     }
 }
@@ -124,4 +131,17 @@ pub struct Receipt {
     pub id: ChargeId,
     /// Where in the state it was booked: the window's start, the sub-window, or the moment, as the meter says.
     pub mark: u64,
+    /// How much of the cost is given back, at most all of it: all, unless it is said ([`Receipt::part`]).
+    pub back: Cost,
+}
+
+impl Receipt {
+    /// The same, for giving back only `back` of it.
+    #[must_use]
+    pub fn part(self, back: Cost) -> Self {
+        Self {
+            back: back.min(self.cost),
+            ..self
+        }
+    }
 }

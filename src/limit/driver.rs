@@ -3,6 +3,7 @@
 
 use smallvec::SmallVec;
 
+use super::algorithm::Booked;
 use super::{Charge, Quota, Receipt, Retry, Stake, State, Verdict, When};
 use crate::time::{Micros, Timestamp};
 
@@ -113,11 +114,16 @@ pub fn decide(states: &mut [&mut State], charges: &[Charge], now: Timestamp) -> 
     Ruling { at: now, decisions }
 }
 
-/// Takes back what `receipt` says, as far as it still counts; tells what is left then.
+/// Takes back what `receipt` says, all or a part, as far as it still counts; tells what is left then.
 pub fn give_back(state: &mut State, receipt: &Receipt, now: Timestamp) -> Quota {
     let meter = receipt.meter.judge();
     meter.heal(state, now);
-    meter.give_back(state, now, receipt.mark, receipt.id, receipt.cost);
+    let booked = Booked {
+        mark: receipt.mark,
+        id: receipt.id,
+        cost: receipt.cost,
+    };
+    meter.give_back(state, now, booked, receipt.back);
     meter.quota(state, now)
 }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Allowance, Choice, Count, Reply};
-use crate::limit::{Cost, KeySpec, Meter};
+use super::{Allowance, Choice, CostRule, Count, Reply};
+use crate::limit::{KeySpec, Meter};
 use crate::route::Index;
 
 /// A named rule: which requests, per which key, how much.
@@ -23,7 +23,7 @@ pub struct Limit {
     /// Which of them hold for whom; none: all of them for every request.
     pub choice: Option<Choice>,
     /// What a request costs.
-    pub cost: Cost,
+    pub cost: CostRule,
     /// Which requests it counts in the end.
     pub count: Count,
     /// Whether it rejects.

@@ -168,6 +168,13 @@ impl Walk {
                     let receipt = self
                         .receipts
                         .remove(count - 1 - usize::try_from(back).unwrap());
+                    let receipt = match self.dice.below(3) {
+                        0 => {
+                            let back = self.dice.below(receipt.cost.get() + 1);
+                            receipt.part(Cost::new(u32::try_from(back).unwrap()))
+                        }
+                        _ => receipt,
+                    };
                     call.give_back(&receipt);
                     driver::give_back(self.state(&receipt.key, &receipt.meter), &receipt, now);
                 }

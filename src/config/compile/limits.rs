@@ -12,8 +12,8 @@ use super::choice::{self, Allowed};
 use super::routes::{Routes, captures};
 use super::{check_name, check_routes_exist, exact, queues, words};
 use crate::limit::key::Source;
-use crate::limit::{Cost, KeySpec, Meter};
-use crate::policy::{Amount, Count, Limit, Preflight};
+use crate::limit::{KeySpec, Meter};
+use crate::policy::{Amount, CostRule, Count, Limit, Preflight};
 use crate::route::{Index, Matcher, PathPattern, Width};
 
 /// Limits, with what they apply to.
@@ -178,7 +178,7 @@ fn limit(
         per_words: Arc::from(per.words.as_str()),
         amounts,
         choice,
-        cost: Cost::ONE,
+        cost: CostRule::default(),
         count: decl
             .count
             .as_ref()

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::{InvalidMeter, Judge, Kind, Meter, SlidingWindow, State, bounds};
+use super::{Booked, InvalidMeter, Judge, Kind, Meter, SlidingWindow, State, bounds};
 use crate::limit::{ChargeId, Cost, Quota, Retry, Verdict};
 use crate::time::{Micros, Timestamp};
 
@@ -104,7 +104,7 @@ impl Judge for Block {
         now.as_micros()
     }
 
-    fn give_back(&self, _: &mut State, _: Timestamp, _mark: u64, _: ChargeId, _: Cost) {}
+    fn give_back(&self, _: &mut State, _: Timestamp, _: Booked, _back: Cost) {}
 
     fn quota(&self, state: &State, now: Timestamp) -> Quota {
         let (ends, strikes) = split(state);

@@ -1,6 +1,6 @@
 -- The driver; the twin of limit/driver.rs. Operations:
 --   1 judge      n, then n times: key, algorithm, terms, cost, id, parameters
---   2 give back  key, algorithm, parameters, cost, id, mark
+--   2 give back  key, algorithm, parameters, cost, id, mark, how much of the cost
 --   3 spend      key, algorithm, parameters, cost, id (without asking)
 -- Reply: the time, then for each judge its status and, unless a value was foreign, for each charge: verdict, wait,
 -- remaining, reset after, whether it was booked, mark.
@@ -172,10 +172,10 @@ local function give_back(i)
   local k, kind, m = N[i], algorithm(N[i + 1]), i + 2
   local state = load(kind, m, k)
   i = m + kind.params
-  if state and kind.give_back(m, state, now, N[i + 2], N[i + 1], N[i]) then
+  if state and kind.give_back(m, state, now, N[i + 2], N[i + 1], N[i], N[i + 3]) then
     changed[k], meters[k], resets[k] = kind, m, nil
   end
-  return i + 3
+  return i + 4
 end
 
 local function spend(i)

@@ -115,7 +115,7 @@ impl Call {
             .push(charges.iter().map(|charge| charge.stake).collect());
     }
 
-    /// Gives a charge back, as far as it still counts.
+    /// Gives a charge or a part of it back, as far as it still counts.
     pub fn give_back(&mut self, receipt: &Receipt) {
         self.push(wire::GIVE_BACK);
         self.push_counter(&receipt.key, &receipt.meter);
@@ -123,6 +123,7 @@ impl Call {
         self.push(receipt.cost.get());
         self.push(receipt.id.get());
         self.push(receipt.mark);
+        self.push(receipt.back.get());
     }
 
     /// Spends a charge without asking.
