@@ -4,20 +4,24 @@
 //! default". A request meets it through [`Policy::route_index`], [`Policy::skip`] and [`Policy::limit_index`].
 
 mod answers;
+mod choice;
 mod cors;
 mod cost;
 mod fields;
 mod limit;
+mod overrides;
 mod reply;
 mod store;
 mod then;
 mod upstream;
 
 pub use answers::{Answers, Count};
+pub use choice::{Allowance, Choice, Grant, Plans};
 pub use cors::{Cors, Credentials, Origins};
 pub use cost::{AnswerCost, CostPlace, CostRule, MatchedCost, RequestCost, cost_in, cost_of};
 pub use fields::{HeaderFields, LegacyReset, RateLimitDialect};
 pub use limit::{Amount, IfDown, Limit, LimitMode, Preflight};
+pub use overrides::{Overrides, Term, sha256};
 pub use reply::{Escape, Reply, ReplyBody, Slot, Template};
 pub use store::{RedisAddress, RedisSpec, StoreSpec};
 pub use then::{BLOCK, Begins, Then};

@@ -11,8 +11,9 @@ use super::units::{RateDecl, in_words, short, span_in_words};
 use crate::limit::algorithm::{LEASE, Refill};
 use crate::limit::key::IfMissing;
 use crate::policy::{
-    Begins, Cors, Credentials, HeaderFields, HostRule, IfDown, LegacyReset, Limit, LimitMode, Mode,
-    Origins, Policy, Preflight, RateLimitDialect, RedisAddress, Reply, ReplyBody, StoreSpec, Then,
+    Begins, Choice, Cors, Credentials, HeaderFields, HostRule, IfDown, LegacyReset, Limit,
+    LimitMode, Mode, Origins, Policy, Preflight, RateLimitDialect, RedisAddress, Reply, ReplyBody,
+    StoreSpec, Then,
 };
 use crate::time::{Calendar, Unit};
 
@@ -33,8 +34,10 @@ pub(super) struct LimitWords {
     pub(super) when: String,
     /// Empty: none.
     pub(super) except: String,
-    /// A sentence for each amount.
+    /// A sentence for each amount of `allow`.
     pub(super) amounts: Vec<String>,
+    /// What each plan gets.
+    pub(super) plans: Vec<String>,
     /// The answers that count; none: every request.
     pub(super) count: Option<String>,
     /// What a request costs; none: 1.
@@ -293,6 +296,9 @@ fn describe(out: &mut String, limit: &Limit, words: &LimitWords, policy: &Policy
     for sentence in &words.amounts {
         line(out, &format!("    {sentence}"));
     }
+    if let Some(choice) = &limit.choice {
+        chosen(out, choice, &words.plans);
+    }
     key(out, limit);
     if let Some(answers) = &words.count {
         line(out, &format!("    counts only what is answered {answers}"));
@@ -340,6 +346,33 @@ fn key(out: &mut String, limit: &Limit) {
             out,
             "    waits for the first 16 KiB of the body, where its key is",
         );
+    }
+}
+
+/// Who gets something else than the others. Overrides are counted, for there may be thousands.
+fn chosen(out: &mut String, choice: &Choice, plans: &[String]) {
+    if let Some(from) = choice.plans.as_ref().map(|plans| &plans.from_words) {
+        line(
+            out,
+            &format!("    but by plan, which {from} names, if it is one of these:"),
+        );
+        for plan in plans {
+            line(out, &format!("      {plan}"));
+        }
+    }
+    let (own, skipped) = choice.overrides.count();
+    match own {
+        0 => {}
+        1 => line(out, "    but 1 key has an amount of its own"),
+        own => line(
+            out,
+            &format!("    but {own} keys have amounts of their own"),
+        ),
+    }
+    match skipped {
+        0 => {}
+        1 => line(out, "    but 1 key is not counted"),
+        skipped => line(out, &format!("    but {skipped} keys are not counted")),
     }
 }
 

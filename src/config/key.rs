@@ -82,8 +82,8 @@ pub(super) fn per(node: &Node, ipv6_prefix: u8, found: &mut Findings) -> Option<
     })
 }
 
-/// `A or B`.
-fn alternatives(text: &str, ipv6_prefix: u8) -> Result<Vec<Source>, Wrong> {
+/// Reads `A or B`.
+pub(super) fn alternatives(text: &str, ipv6_prefix: u8) -> Result<Vec<Source>, Wrong> {
     text.split(" or ")
         .map(|one| source(one.trim(), ipv6_prefix))
         .collect()
@@ -178,7 +178,7 @@ fn token<'t>(name: &'t str, what: &str) -> Result<&'t str, Wrong> {
     }
 }
 
-fn in_words(source: &Source, ipv6_prefix: u8) -> String {
+pub(super) fn in_words(source: &Source, ipv6_prefix: u8) -> String {
     match source {
         Source::Ip { v4: 32, v6 } if *v6 == ipv6_prefix => "client address".into(),
         Source::Ip { v4, v6 } if *v6 == ipv6_prefix => format!("client network /{v4}"),

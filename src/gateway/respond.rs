@@ -141,6 +141,7 @@ impl Rejection {
             Self::Refused(Refusal::StoreDown { .. }) => "store_down",
             Self::Refused(Refusal::Unkeyed { .. }) => "no_key",
             Self::Refused(Refusal::AmbiguousKey { .. }) => "ambiguous_key",
+            Self::Refused(Refusal::AmbiguousPlan { .. }) => "ambiguous_plan",
             Self::Crowded { .. } => "too_many_waiting",
             Self::SlowUpload => "slow_upload",
             Self::ClientGone => "client_gone",

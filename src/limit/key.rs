@@ -15,8 +15,9 @@ mod read;
 mod tests;
 
 pub use body::BodyField;
-pub use derive::{Derived, Found, Identity};
+pub use derive::{Ambiguous, Derived, Found, Identity, Value, Values, first};
 pub use hash::KeyHasher;
+pub use read::{is_basic_login, method};
 
 use std::sync::Arc;
 

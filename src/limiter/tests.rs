@@ -78,6 +78,7 @@ fn limit(name: &str, amounts: Vec<Amount>) -> Limit {
         },
         per_words: Arc::from("client address"),
         amounts,
+        choice: None,
         cost: CostRule::default(),
         count: Count::Every,
         mode: LimitMode::Enforce,

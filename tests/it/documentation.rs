@@ -24,6 +24,9 @@ fn every_example_is_accepted() {
     ] {
         let examples = blocks(page, "yaml");
         assert!(!examples.is_empty(), "{name} has examples");
+        for table in blocks(page, "csv") {
+            std::fs::write(dir.path().join("overrides.csv"), table).unwrap();
+        }
         for example in examples {
             std::fs::write(&file, example).unwrap();
             let output = Command::new(env!("CARGO_BIN_EXE_sluice"))

@@ -28,6 +28,7 @@ mod documentation;
 mod fields;
 mod identity;
 mod operating;
+mod plans;
 mod proxying;
 mod queueing;
 mod rate_fields;

@@ -33,6 +33,11 @@ impl Algorithm {
         ("leaky_bucket", Self::LeakyBucket),
     ];
 
+    /// Whether it has a burst.
+    pub(in crate::config) fn is_bucket(self) -> bool {
+        matches!(self, Self::TokenBucket | Self::LeakyBucket)
+    }
+
     /// Its name.
     pub(in crate::config) fn word(self) -> &'static str {
         Self::WORDS

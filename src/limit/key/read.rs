@@ -135,6 +135,17 @@ fn credentials(value: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(counted)
 }
 
+/// Whether this is what follows `Basic` in a request: a user with a password, encoded (RFC 7617).
+#[must_use]
+pub fn is_basic_login(text: &[u8]) -> bool {
+    let decoded = base64(text);
+    text.len().is_multiple_of(4)
+        && decoded.contains(&b':')
+        && decoded
+            .iter()
+            .all(|byte| byte.is_ascii_graphic() || *byte == b' ')
+}
+
 /// As the most lenient servers decode: both alphabets, and what is in neither is passed over.
 fn base64(text: &[u8]) -> Vec<u8> {
     const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -227,7 +238,8 @@ fn only<'f>(mut values: impl Iterator<Item = Cow<'f, [u8]>>) -> Reading<'f> {
 }
 
 /// The methods of RFC 9110 and RFC 5789; letter case does not count, as some origins do not care.
-fn method(sent: &str) -> &'static str {
+#[must_use]
+pub fn method(sent: &str) -> &'static str {
     const KNOWN: [&str; 9] = [
         "GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH",
     ];
