@@ -12,7 +12,9 @@ mod upstream;
 pub use answers::{Answers, Count};
 pub use fields::{HeaderFields, LegacyReset, RateLimitDialect};
 pub use limit::{Amount, IfDown, Limit, LimitMode, Preflight};
-pub use store::{RedisAddress, RedisSpec, StoreSpec};
+pub use store::{
+    RedisAddress, RedisSpec, SentinelNode, SentinelSpec, StoreSpec, TlsIdentity, TlsSpec,
+};
 pub use upstream::{HostRule, Route, ServerSpec, UpstreamSpec, UpstreamTimeouts};
 
 use std::net::SocketAddr;

@@ -4,7 +4,7 @@ mod address;
 mod rate;
 mod time;
 
-pub(super) use address::{RedisUrl, Scheme, cidr, endpoint, redis, server};
+pub(super) use address::{RedisUrl, Scheme, Transport, cidr, endpoint, redis, sentinel, server};
 pub(super) use rate::{Rate, at_least_one, rate};
 pub(super) use time::{duration, in_words, short, window_in_words};
 
