@@ -1,0 +1,20 @@
+//! The differential tests on Valkey. What they print is printed for Redis alone.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "what stands beside the tests fails like them"
+)]
+
+#[path = "../differential/golden.rs"]
+mod golden;
+#[path = "../differential/mistakes.rs"]
+mod mistakes;
+#[path = "../differential/reports.rs"]
+mod reports;
+#[path = "../differential/server.rs"]
+mod server;
+#[path = "../differential/walk.rs"]
+mod walk;
