@@ -20,7 +20,7 @@ use server::Server;
 use sluice::limit::algorithm::{
     Bucket, BucketSpec, FixedWindow, Refill, SlidingLog, SlidingWindow,
 };
-use sluice::limit::{Charge, ChargeId, Cost, Key, Meter, Stake};
+use sluice::limit::{Charge, ChargeId, Cost, Key, Meter, Stake, When};
 use sluice::store::redis::script::Call;
 use sluice::time::Micros;
 
@@ -145,6 +145,8 @@ fn charge(meter: Meter, client: u64, id: u64) -> Charge {
         cost: Cost::ONE,
         id: ChargeId::new(id),
         stake: Stake::Binding,
+        limit: 0,
+        spent: When::Admitted,
     }
 }
 

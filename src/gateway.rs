@@ -13,6 +13,7 @@ mod peer;
 mod rate;
 mod request_id;
 mod respond;
+mod turn;
 
 pub use body::{Body, BodyError, Upload};
 pub use peer::{Peer, Scheme};
@@ -26,9 +27,8 @@ use arc_swap::{ArcSwap, Cache};
 use hyper::body::Incoming;
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response};
-use tokio::time::sleep;
 
-use crate::limiter::Limiter;
+use crate::limiter::{Limiter, Outcome};
 use crate::policy::UpstreamTimeouts;
 use crate::request::Facts;
 use crate::route::effective_host;
@@ -41,6 +41,7 @@ use in_force::InForce;
 use outbound::{Line, Outbound};
 use request_id::RequestIds;
 use respond::{After, Rejection};
+use turn::Turns;
 
 /// The snapshot of the moment, at the price of one plain load.
 type Current = Cache<Arc<ArcSwap<Snapshot>>, Arc<Snapshot>>;
@@ -53,6 +54,7 @@ pub struct Gateway {
     events: Events,
     access: Option<AccessSink>,
     request_ids: RequestIds,
+    turns: Turns,
 }
 
 impl Gateway {
@@ -73,6 +75,7 @@ impl Gateway {
             events,
             access,
             request_ids: RequestIds::default(),
+            turns: Turns::default(),
         }
     }
 
@@ -95,17 +98,21 @@ impl Gateway {
                 answer
             }
             Err(rejection) => {
-                exchange.rejected(&rejection);
                 let unread =
                     leftover != Leftover::Small && progress.state() != UploadState::Finished;
                 let after = if unread { After::Close } else { After::Keep };
-                rejection.answer(exchange.now.policy(), &exchange.request_id, after)
+                let answer = rejection.answer(exchange.now.policy(), &exchange.request_id, after);
+                exchange.rejected(&rejection, answer.status());
+                answer
             }
         };
         exchange.now.rate.clear(answer.headers_mut());
         // A client that is told it has nothing left might not follow the redirect.
         if !answer.status().is_redirection() {
             exchange.now.rate.add(answer.headers_mut(), &exchange.shown);
+        }
+        if answer.body().is_own() {
+            exchange.now.cors.add(&head.headers, answer.headers_mut());
         }
         answer.map(|content| Body::new(content, exchange))
     }
@@ -164,8 +171,10 @@ impl Gateway {
         exchange.judged(&mut admission);
 
         // Whoever leaves while waiting has spent the place.
-        if admission.delay.get() > 0 {
-            sleep(admission.delay.into()).await;
+        let delay = admission.delay.into();
+        if self.turns.wait(delay).await.is_err() {
+            admission.settle(Outcome::NotSent);
+            return Err(Rejection::Crowded { retry: delay });
         }
 
         exchange.forwarded(way.upstream.spec());

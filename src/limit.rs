@@ -24,7 +24,7 @@ pub mod key;
 pub mod verdict;
 
 pub use algorithm::{Meter, State};
-pub use charge::{Charge, ChargeId, Cost, Receipt, Stake};
+pub use charge::{Charge, ChargeId, Cost, Receipt, Stake, When};
 pub use driver::{Decision, Ruling};
 pub use key::{Derived, Found, Identity, IfMissing, Key, KeyHasher, KeySpec, Source};
 pub use verdict::{Quota, Retry, Verdict};

@@ -8,17 +8,21 @@ mod outage;
 mod settle;
 #[cfg(test)]
 mod tests;
+mod unsettled;
+mod usage;
 
 pub use settle::{Admission, Outcome};
+pub use unsettled::Unsettled;
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use smallvec::SmallVec;
 
 use crate::limit::key::{Derived, Found};
-use crate::limit::{Charge, ChargeId, Key, Quota, Retry, Stake};
+use crate::limit::{Charge, ChargeId, Key, Quota, Retry, Stake, When};
 use crate::policy::{Count, IfDown, Limit, LimitMode, Mode, Policy, Preflight};
 use crate::request::Facts;
 use crate::route::Hit;
@@ -26,7 +30,7 @@ use crate::store::{Origin, Store, random_number};
 use crate::telemetry::{Decided, DecisionSource, LimitEvents};
 use crate::time::Micros;
 use meeting::{Asked, Meeting};
-use settle::{Settlement, Spent};
+use settle::{Due, Settlement, Spent, Terms};
 
 /// One amount of a limit as the client is shown it: indexes into the policy, and what is left.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -71,6 +75,24 @@ pub enum Refusal {
         /// When asking again makes sense.
         retry: Duration,
     },
+}
+
+impl Refusal {
+    /// The amount that keeps the request away longest, the first in the file of equals; none where no limit is over.
+    #[must_use]
+    pub fn decisive(&self) -> Option<&Shown> {
+        let Self::Limited { shown, .. } = self else {
+            return None;
+        };
+        let rejecting = shown.iter().filter(|shown| shown.rejected.is_some());
+        rejecting.reduce(|first, next| {
+            if next.rejected > first.rejected {
+                next
+            } else {
+                first
+            }
+        })
+    }
 }
 
 /// Judges the requests of one worker.
@@ -179,17 +201,18 @@ impl Limiter {
         if limit.amounts.is_empty() {
             meeting.decide(index, Decided::Allowed);
         }
+        let cost = limit.cost.on_entry(facts);
         for (amount, held) in limit.amounts.iter().enumerate() {
             let id = self.next_id();
-            if let Count::Answers(answers) = limit.count {
-                meeting.counted.push((id, answers));
-            }
+            meeting.terms.extend(self.terms(limit, id));
             meeting.charges.push(Charge {
                 key: Key::of(shared.prefix(), &identity, &limit.name, &held.code),
                 meter: held.meter,
-                cost: limit.cost,
+                cost,
                 id,
                 stake,
+                limit: number(index),
+                spent: When::Admitted,
             });
             meeting.asked.push(Asked {
                 limit: index,
@@ -226,17 +249,28 @@ impl Limiter {
         spent: SmallVec<[Spent; 4]>,
     ) -> Admission {
         let Meeting {
-            shown,
-            met,
-            counted,
-            ..
+            shown, met, terms, ..
         } = meeting;
         Admission::new(
             delay,
             shown,
             met,
-            Settlement::new(spent, counted, &self.store),
+            Settlement::new(spent, terms, &self.store),
         )
+    }
+
+    /// What the answer decides about a charge of `limit`.
+    fn terms(&self, limit: &Limit, id: ChargeId) -> Option<Terms> {
+        let due = limit.cost.answer().map(|cost| Due {
+            cost: Arc::clone(cost),
+            correction: self.next_id(),
+        });
+        let decides = due.is_some() || limit.count != Count::Every;
+        decides.then(|| Terms {
+            id,
+            count: limit.count.clone(),
+            due,
+        })
     }
 
     fn next_id(&self) -> ChargeId {
@@ -269,6 +303,11 @@ fn refuse_key(
             })
         }
     }
+}
+
+/// What the charges of one limit have in common; a file has fewer limits than that.
+fn number(limit: usize) -> u32 {
+    u32::try_from(limit).unwrap_or(u32::MAX)
 }
 
 fn stake(policy: &Policy, limit: &Limit) -> Stake {

@@ -4,14 +4,20 @@
 //! default". A request meets it through [`Policy::route_index`], [`Policy::skip`] and [`Policy::limit_index`].
 
 mod answers;
+mod cors;
+mod cost;
 mod fields;
 mod limit;
+mod reply;
 mod store;
 mod upstream;
 
 pub use answers::{Answers, Count};
+pub use cors::{Cors, Credentials, Origins};
+pub use cost::{AnswerCost, CostPlace, CostRule, MatchedCost, RequestCost, cost_in, cost_of};
 pub use fields::{HeaderFields, LegacyReset, RateLimitDialect};
 pub use limit::{Amount, IfDown, Limit, LimitMode, Preflight};
+pub use reply::{Escape, Reply, ReplyBody, Slot, Template};
 pub use store::{
     RedisAddress, RedisSpec, SentinelNode, SentinelSpec, StoreSpec, TlsIdentity, TlsSpec,
 };
@@ -58,6 +64,8 @@ pub struct Policy {
     pub paths: PathRules,
     /// In which fields clients are told about their limits.
     pub headers: HeaderFields,
+    /// Which pages may read what the gateway answers by itself; none: no page of another origin.
+    pub cors: Option<Cors>,
     /// How the gateway stops.
     pub drain: Drain,
     /// What is written of each request; none: nothing.

@@ -183,7 +183,19 @@ impl Store {
         }
     }
 
-    /// Waits until everything that was asked and given back has reached the store, but no longer than `within`.
+    /// Books a charge without asking, in the store that judged the one it adds to. Never waits; where too much waits
+    /// already, it is dropped and counted.
+    pub fn spend(&self, origin: Origin, charge: &Charge) {
+        match (&self.backend, origin) {
+            (Backend::Memory, _) | (_, Origin::Local) => {
+                // A correction is never given back: its receipt is of no use.
+                let _booked = self.shared.memory.spend(std::slice::from_ref(charge));
+            }
+            (Backend::Redis(redis), Origin::Store) => redis.spend(charge),
+        }
+    }
+
+    /// Waits until everything that was asked, spent and given back has reached the store, but no longer than `within`.
     pub async fn flush(&self, within: Duration) {
         if let Backend::Redis(redis) = &self.backend {
             redis.flush(within).await;

@@ -56,6 +56,7 @@ pub(super) fn compile(file: &File, found: &mut Findings) -> (Policy, Meaning) {
         mode: file.mode,
         paths: file.paths,
         headers: file.headers,
+        cors: file.cors.clone(),
         drain: file.drain,
         access_log: file.access_log.clone(),
     };

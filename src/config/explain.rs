@@ -1,15 +1,18 @@
 //! What a file means, in plain words: for `sluice check`.
 
 use std::fmt::Write as _;
+use std::time::Duration;
+
+use hyper::header::LOCATION;
 
 use super::compile::Plan;
-use super::file::{Algorithm, RateDecl};
-use super::units::{Rate, in_words, short};
+use super::file::Algorithm;
+use super::units::{RateDecl, in_words, short};
 use crate::limit::algorithm::Refill;
 use crate::limit::key::IfMissing;
 use crate::policy::{
-    HeaderFields, HostRule, IfDown, LegacyReset, Limit, LimitMode, Mode, Policy, Preflight,
-    RateLimitDialect, RedisAddress, StoreSpec,
+    Cors, Credentials, HeaderFields, HostRule, IfDown, LegacyReset, Limit, LimitMode, Mode,
+    Origins, Policy, Preflight, RateLimitDialect, RedisAddress, Reply, ReplyBody, StoreSpec,
 };
 
 /// What a policy no longer knows: how its matchers were written.
@@ -36,10 +39,15 @@ pub(super) struct LimitWords {
 }
 
 /// One amount: "100 per minute, burst 20: at most 20 at once, then one every 600 ms".
-pub(super) fn sentence(plan: &Plan, rate: RateDecl, burst: Option<u64>) -> String {
-    let words = Rate::words(rate.amount, rate.window);
-    let window = short(rate.window);
-    let micros = u64::try_from(rate.window.as_micros()).unwrap_or(u64::MAX);
+pub(super) fn sentence(
+    plan: &Plan,
+    rate: &RateDecl,
+    length: Duration,
+    burst: Option<u64>,
+) -> String {
+    let words = rate.words();
+    let window = short(length);
+    let micros = u64::try_from(length.as_micros()).unwrap_or(u64::MAX);
     let every = in_words(micros / rate.amount.max(1));
     let once = burst.unwrap_or(rate.amount);
     let said = burst.map_or_else(|| words.clone(), |burst| format!("{words}, burst {burst}"));
@@ -117,6 +125,9 @@ pub(super) fn explain(policy: &Policy, meaning: &Meaning) -> String {
         line(&mut out, &format!("never limited: {}", meaning.skip));
     }
     headers(&mut out, policy.headers);
+    if let Some(cors) = &policy.cors {
+        line(&mut out, &pages(cors));
+    }
     line(&mut out, "");
     line(&mut out, &limits_heading(policy));
     for (limit, words) in policy.limits.iter().zip(&meaning.limits) {
@@ -150,6 +161,23 @@ fn headers(out: &mut String, headers: HeaderFields) {
             ),
         );
     }
+}
+
+fn pages(cors: &Cors) -> String {
+    let origins = match &cors.origins {
+        Origins::Any => "every origin".to_owned(),
+        Origins::Listed(listed) => {
+            let texts = listed
+                .iter()
+                .map(|one| String::from_utf8_lossy(one.as_bytes()));
+            texts.collect::<Vec<_>>().join(", ")
+        }
+    };
+    let credentials = match cors.credentials {
+        Credentials::Omit => "",
+        Credentials::Include => ", also to requests with credentials",
+    };
+    format!("pages of {origins} may read what sluice answers by itself{credentials}")
 }
 
 fn routes(out: &mut String, policy: &Policy, meaning: &Meaning) {
@@ -229,6 +257,9 @@ fn describe(out: &mut String, limit: &Limit, words: &LimitWords, policy: &Policy
     if let Some(answers) = &words.count {
         line(out, &format!("    counts only what is answered {answers}"));
     }
+    if let Some(reply) = reply(&limit.reply) {
+        line(out, &format!("    {reply}"));
+    }
     if limit.preflight == Preflight::Free {
         line(out, "    CORS preflights are free of it");
     }
@@ -242,6 +273,30 @@ fn describe(out: &mut String, limit: &Limit, words: &LimitWords, policy: &Policy
             },
         );
     }
+}
+
+/// What a limit answers; none: what every limit does that does not say.
+fn reply(reply: &Reply) -> Option<String> {
+    if *reply == Reply::default() {
+        return None;
+    }
+    let status = reply.status.as_u16();
+    let location = reply.fields.iter().find(|(name, _)| *name == LOCATION);
+    if let Some((_, location)) = location {
+        let to = String::from_utf8_lossy(location.as_bytes());
+        return Some(format!("sends a rejected client to {to} ({status})"));
+    }
+    let body = match &reply.body {
+        ReplyBody::Problem => "a problem".to_owned(),
+        ReplyBody::Empty => "no body".to_owned(),
+        ReplyBody::Own { content_type, .. } => {
+            format!(
+                "a {} of its own",
+                String::from_utf8_lossy(content_type.as_bytes())
+            )
+        }
+    };
+    Some(format!("answers a rejected request {status}, with {body}"))
 }
 
 fn store(store: &StoreSpec) -> String {

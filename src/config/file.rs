@@ -3,13 +3,15 @@
 mod amounts;
 mod answers;
 mod clients;
+mod cors;
 mod headers;
 mod limits;
 mod paths;
+mod reply;
 mod store;
 mod upstreams;
 
-pub(super) use amounts::{Algorithm, Allow, RateDecl};
+pub(super) use amounts::{Algorithm, Allow};
 pub(super) use limits::LimitDecl;
 pub(super) use upstreams::{RouteDecl, UpstreamDecl};
 
@@ -23,7 +25,7 @@ use super::node::{Kind, Node};
 use super::report::{Findings, Span};
 use super::units;
 use crate::identify::ClientRules;
-use crate::policy::{AccessLog, Drain, HeaderFields, IfDown, Mode, Secret, StoreSpec};
+use crate::policy::{AccessLog, Cors, Drain, HeaderFields, IfDown, Mode, Secret, StoreSpec};
 use crate::route::PathRules;
 
 /// A file, as it was typed.
@@ -46,6 +48,7 @@ pub(super) struct File {
     pub(super) mode: Mode,
     pub(super) paths: PathRules,
     pub(super) headers: HeaderFields,
+    pub(super) cors: Option<Cors>,
     pub(super) drain: Drain,
     pub(super) access_log: Option<AccessLog>,
 }
@@ -69,13 +72,13 @@ const TOP: Shape = Shape {
         "mode",
         "paths",
         "headers",
+        "cors",
         "drain",
         "access_log",
         "include",
     ],
     later: &[
         "plan",
-        "cors",
         "max_connections",
         "max_connections_per_ip",
         "max_connection_age",
@@ -131,6 +134,7 @@ impl File {
                 .get("headers")
                 .map(|node| headers::headers(node, found))
                 .unwrap_or_default(),
+            cors: top.get("cors").and_then(|node| cors::cors(node, found)),
             drain: drain(&top, found),
             access_log: access_log(&top, found),
         })

@@ -5,7 +5,7 @@ mod rate;
 mod time;
 
 pub(super) use address::{RedisUrl, Scheme, Transport, cidr, endpoint, redis, sentinel, server};
-pub(super) use rate::{Rate, at_least_one, rate};
+pub(super) use rate::{Rate, RateDecl, Within, at_least_one, rate};
 pub(super) use time::{duration, in_words, short, window_in_words};
 
 /// Why a value is refused: what is wrong with it, and what to write instead.

@@ -33,6 +33,8 @@ pub(super) struct Exchange {
     pub(super) shown: Vec<Shown>,
     /// The limits that the upstream is told of: `Sluice-Over-Limit`.
     pub(super) over: Option<HeaderValue>,
+    /// A limit reads the trailers of the answer.
+    pub(super) reads_trailers: bool,
     began: Instant,
     upload: Rc<Progress>,
     /// The status of the answer, as records call it; [`CLIENT_GONE`] until there is one.
@@ -74,6 +76,7 @@ impl Exchange {
             route: None,
             shown: Vec::new(),
             over: None,
+            reads_trailers: false,
             began: Instant::now(),
             upload,
             code: CLIENT_GONE,
@@ -112,6 +115,7 @@ impl Exchange {
     pub(super) fn judged(&mut self, admission: &mut Admission) {
         self.shown = std::mem::take(&mut admission.shown);
         self.over = over(&admission.met, self.now.policy());
+        self.reads_trailers = admission.wants_trailers();
         let delay = Duration::from(admission.delay);
         self.fared(&admission.met);
         if let Some(entry) = self.entry() {
@@ -154,9 +158,12 @@ impl Exchange {
         }
     }
 
-    /// The gateway answers by itself.
-    pub(super) fn rejected(&mut self, rejection: &Rejection) {
-        self.code = rejection.code();
+    /// The gateway answers by itself, with this status.
+    pub(super) fn rejected(&mut self, rejection: &Rejection, status: StatusCode) {
+        self.code = match rejection {
+            Rejection::ClientGone => CLIENT_GONE,
+            _ => status.as_u16(),
+        };
         if let Some(entry) = self.entry() {
             entry.reason = Some(rejection.reason());
             entry.decision = rejection.decided().unwrap_or(entry.decision);

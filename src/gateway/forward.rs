@@ -80,13 +80,20 @@ pub(super) async fn forward(
         way.events.answered(rejection.code(), took);
         return Err(rejection);
     }
-    admission.settle(Outcome::Answered(answer.status()));
+    let unsettled = admission.answered(answer.status(), answer.headers());
     way.events.answered(answer.status().as_u16(), took);
     let (mut head, incoming) = answer.into_parts();
     head.version = Version::HTTP_11;
     head.extensions.clear();
     headers::response(head.status, &mut head.headers, &method, way.trailers);
-    let relay = Relay::new(incoming, lease, way.trailers, way.timeouts.idle, in_flight);
+    let relay = Relay::new(
+        incoming,
+        lease,
+        way.trailers,
+        way.timeouts.idle,
+        unsettled,
+        in_flight,
+    );
     Ok((Response::from_parts(head, Content::Relay(relay)), took))
 }
 

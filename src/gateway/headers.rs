@@ -48,6 +48,8 @@ pub(super) struct Rewrite<'r> {
     pub(super) request_id: &'r HeaderValue,
     /// The limits that it is over and that let it pass.
     pub(super) over: Option<&'r HeaderValue>,
+    /// A limit reads the answer's trailers, whether or not the client takes them.
+    pub(super) reads_trailers: bool,
 }
 
 /// How a message's body is delimited (RFC 9112 section 6).
@@ -97,7 +99,7 @@ pub(super) fn request(head: &Parts, rewrite: &Rewrite<'_>) -> HeaderMap {
         fields.insert(SLUICE_OVER_LIMIT, over.clone());
     }
     fields.append(header::VIA, via(head.version));
-    if takes_trailers(&head.headers) {
+    if rewrite.reads_trailers || takes_trailers(&head.headers) {
         fields.insert(header::TE, HeaderValue::from_static("trailers"));
     }
     rewrite.framing.announce(&mut fields);

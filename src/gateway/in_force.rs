@@ -7,6 +7,7 @@ use hyper::header::HeaderName;
 
 use super::body::Upload;
 use super::rate::RateFields;
+use super::respond::CorsFields;
 use crate::limit::key::Source;
 use crate::policy::Policy;
 use crate::snapshot::{Instruments, Snapshot};
@@ -19,6 +20,7 @@ pub(super) struct InForce {
     pub(super) snapshot: Arc<Snapshot>,
     pub(super) instruments: Instruments,
     pub(super) rate: RateFields,
+    pub(super) cors: CorsFields,
     /// The fields that limits count by.
     pub(super) counted: Vec<HeaderName>,
     upstreams: Vec<Rc<Upstream<Upload>>>,
@@ -39,6 +41,7 @@ impl InForce {
             upstreams: upstreams.collect(),
             instruments: Instruments::resolve(policy, events),
             rate: RateFields::compile(policy),
+            cors: CorsFields::compile(policy),
             counted: counted(policy),
             snapshot,
         }

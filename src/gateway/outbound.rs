@@ -83,6 +83,7 @@ impl Outbound {
             framing: Framing::of(&head.method, &body),
             request_id: &exchange.request_id,
             over: exchange.over.as_ref(),
+            reads_trailers: exchange.reads_trailers,
         };
         Self {
             method: head.method.clone(),

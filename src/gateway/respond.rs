@@ -1,9 +1,15 @@
 //! The one place where a failure becomes an answer.
 
+mod cors;
 mod problem;
+mod reply;
+
+use std::time::Duration;
 
 use hyper::header::{self, HeaderValue};
 use hyper::{Response, StatusCode};
+
+pub(super) use cors::CorsFields;
 
 use super::body::Content;
 use super::request_id::X_REQUEST_ID;
@@ -13,10 +19,13 @@ use crate::policy::Policy;
 use crate::telemetry::Decided;
 use crate::upstream::ConnectError;
 use problem::Problem;
+use reply::Told;
 
 /// What a client may ask for of the gateway as a whole, and of any route.
 const METHODS: HeaderValue =
     HeaderValue::from_static("GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
+
+const PROBLEM: HeaderValue = HeaderValue::from_static("application/problem+json");
 
 /// What records call the answer to a client that left before it.
 pub(super) const CLIENT_GONE: u16 = 499;
@@ -41,6 +50,11 @@ pub(super) enum Rejection {
     NoRoute,
     /// A limit.
     Refused(Refusal),
+    /// Too many requests wait their turn already.
+    Crowded {
+        /// When its own turn would have come.
+        retry: Duration,
+    },
     /// The client sent the rest of its body too slowly.
     SlowUpload,
     /// The client left; nobody reads the answer.
@@ -81,8 +95,8 @@ impl Rejection {
         }
     }
 
-    /// The answer's status.
-    pub(super) fn status(&self) -> StatusCode {
+    /// The answer's status, where a limit does not set its own.
+    fn status(&self) -> StatusCode {
         match self {
             // A request that was cut off is an incomplete one (RFC 9112 section 8).
             Self::Malformed(_) | Self::Framing | Self::ClientGone => StatusCode::BAD_REQUEST,
@@ -92,7 +106,9 @@ impl Rejection {
             Self::Loop => StatusCode::LOOP_DETECTED,
             Self::NoRoute => StatusCode::NOT_FOUND,
             Self::Refused(Refusal::Limited { .. }) => StatusCode::TOO_MANY_REQUESTS,
-            Self::Refused(Refusal::StoreDown { .. }) => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Refused(Refusal::StoreDown { .. }) | Self::Crowded { .. } => {
+                StatusCode::SERVICE_UNAVAILABLE
+            }
             Self::Refused(_) => StatusCode::BAD_REQUEST,
             Self::SlowUpload => StatusCode::REQUEST_TIMEOUT,
             Self::Connect(ConnectError::Timeout | ConnectError::ResolveTimeout)
@@ -115,6 +131,7 @@ impl Rejection {
             Self::Refused(Refusal::StoreDown { .. }) => "store_down",
             Self::Refused(Refusal::Unkeyed { .. }) => "no_key",
             Self::Refused(Refusal::AmbiguousKey { .. }) => "ambiguous_key",
+            Self::Crowded { .. } => "too_many_waiting",
             Self::SlowUpload => "slow_upload",
             Self::ClientGone => "client_gone",
             Self::Connect(_) | Self::Upstream(_) => self.proxy_error().unwrap_or("upstream"),
@@ -149,27 +166,36 @@ impl Rejection {
         })
     }
 
-    /// The answer, as a problem (RFC 9457).
+    /// The answer: as the limit says that rejected, else a problem (RFC 9457).
     pub(super) fn answer(
         &self,
         policy: &Policy,
         request_id: &HeaderValue,
         after: After,
     ) -> Response<Content> {
-        let problem = Problem::of(self, policy);
-        let mut answer = Response::new(Content::Made(problem.to_json()));
-        *answer.status_mut() = self.status();
+        let told = Told::of(self, policy);
+        let status = told.map_or_else(|| self.status(), |told| told.reply.status);
+        let own = told.and_then(|told| told.content(request_id));
+        let (content, content_type) = own.unwrap_or_else(|| {
+            let problem = Problem::of(self, status, policy);
+            (Content::Made(problem.to_json()), Some(PROBLEM))
+        });
+        let mut answer = Response::new(content);
+        *answer.status_mut() = status;
         let fields = answer.headers_mut();
-        fields.insert(
-            header::CONTENT_TYPE,
-            HeaderValue::from_static("application/problem+json"),
-        );
+        if let Some(content_type) = content_type {
+            fields.insert(header::CONTENT_TYPE, content_type);
+        }
         fields.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if let Some(told) = told {
+            told.set(fields);
+        }
         fields.insert(X_REQUEST_ID, request_id.clone());
         if after == After::Close || matches!(self, Self::Framing) {
             fields.insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
-        if let Some(seconds) = self.retry_after() {
+        // With a redirect it would mean to wait before following (RFC 9110 section 10.2.3).
+        if let Some(seconds) = self.retry_after().filter(|_| !status.is_redirection()) {
             fields.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         if let Self::Method = self {
@@ -195,7 +221,7 @@ impl Rejection {
                 retry: Retry::Unknown,
                 ..
             }) => Some(1),
-            Self::Refused(Refusal::StoreDown { retry, .. }) => {
+            Self::Refused(Refusal::StoreDown { retry, .. }) | Self::Crowded { retry } => {
                 Some(crate::time::Micros::from(*retry).ceil_seconds().max(1))
             }
             _ => None,

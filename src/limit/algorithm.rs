@@ -3,6 +3,7 @@
 //! To add one: `x.rs`, `x.lua`, a variant of [`Meter`] and a row in [`KINDS`]; the laws, the differential test and the
 //! script follow from the row.
 
+mod block;
 mod bounds;
 mod bucket;
 mod fixed_window;
@@ -11,6 +12,7 @@ mod laws;
 mod sliding_log;
 mod sliding_window;
 
+pub use block::Block;
 pub use bucket::{Bucket, BucketSpec, Refill};
 pub use fixed_window::FixedWindow;
 pub use sliding_log::SlidingLog;
@@ -70,20 +72,32 @@ pub struct Entry {
     pub cost: u64,
 }
 
+/// What a state was told of a charge when it was spent.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Booked {
+    /// What [`Judge::spend`] returned.
+    pub mark: u64,
+    /// Which charge it was.
+    pub id: ChargeId,
+    /// What it cost.
+    pub cost: Cost,
+}
+
 /// One way of limiting.
 ///
 /// Laws, each checked by property test over every algorithm against a brute-force oracle (`laws.rs`):
 ///
 /// 1. Total: any state, any time (also backwards) and any cost give an answer. A stored moment up to one window ahead
 ///    counts as now; further ahead it is pulled back to now and the count is kept ([`Judge::heal`]).
-/// 2. A rejection spends nothing: asking again at the same instant answers the same.
+/// 2. A rejection spends nothing: asking again at the same instant answers the same (but for the block that it begins).
 /// 3. [`Retry::After`](super::Retry::After) is exact where nothing is given back meanwhile: one microsecond earlier the
 ///    charge is rejected, at that moment it is allowed.
 /// 4. Forgetting a key from `now + reset_after` on changes no later answer. Expiry is garbage collection.
 /// 5. Over any interval the admitted cost stays within the algorithm's bound.
 /// 6. Every integer stays below 2^53, so that the Lua twin computes the same. No floats.
-/// 7. After a charge is given back, the key admits no more than if it had never been made. (Where a key's first charge
-///    opens its window or interval, that stays as it opened; a clock that was healed in between voids the comparison.)
+/// 7. After a charge is given back, the key admits no more than if it had never been made; after a part of it is, no
+///    more than if only the rest had been charged. (Where a key's first charge opens its window or interval, that stays
+///    as it opened; a clock that was healed in between voids the comparison.)
 /// 8. A state means the same under every amount, so that raising or lowering it keeps what was used.
 /// 9. With nothing spent, what is allowed stays allowed, and what rejects n rejects more than n.
 pub trait Judge {
@@ -94,8 +108,8 @@ pub trait Judge {
     fn judge(&self, state: &State, now: Timestamp, cost: Cost) -> Verdict;
     /// Books the cost, whatever the state; returns the mark for the receipt. A cost of zero books nothing.
     fn spend(&self, state: &mut State, now: Timestamp, cost: Cost, id: ChargeId) -> u64;
-    /// Takes back what a receipt says (its mark, id and cost), as far as it still counts.
-    fn give_back(&self, state: &mut State, now: Timestamp, mark: u64, id: ChargeId, cost: Cost);
+    /// Takes back what a receipt says (its mark, id, cost, and how much of it), as far as it still counts.
+    fn give_back(&self, state: &mut State, now: Timestamp, booked: Booked, back: Cost);
     /// What is left, and until when what was spent counts.
     fn quota(&self, state: &State, now: Timestamp) -> Quota;
     /// The integers that the Lua twin is given, in its order; as many as [`Kind::params`] says.
@@ -119,6 +133,8 @@ pub enum Meter {
     SlidingWindow(SlidingWindow),
     /// Token bucket, leaky bucket as meter, leaky bucket as queue.
     Bucket(Bucket),
+    /// Lets nobody in for a while who was over a limit too often.
+    Block(Block),
 }
 
 /// Amounts that an algorithm cannot hold exactly, said for the person who wrote them.
@@ -148,11 +164,12 @@ pub struct Kind {
 }
 
 /// Every algorithm there is, ordered by code.
-pub const KINDS: [&Kind; 4] = [
+pub const KINDS: [&Kind; 5] = [
     &fixed_window::KIND,
     &sliding_log::KIND,
     &sliding_window::KIND,
     &bucket::KIND,
+    &block::KIND,
 ];
 
 impl Meter {
@@ -164,6 +181,7 @@ impl Meter {
             Self::SlidingLog(meter) => meter,
             Self::SlidingWindow(meter) => meter,
             Self::Bucket(meter) => meter,
+            Self::Block(meter) => meter,
         }
     }
 
@@ -175,6 +193,7 @@ impl Meter {
             Self::SlidingLog(_) => &sliding_log::KIND,
             Self::SlidingWindow(_) => &sliding_window::KIND,
             Self::Bucket(_) => &bucket::KIND,
+            Self::Block(_) => &block::KIND,
         }
     }
 

@@ -16,6 +16,12 @@ impl Cost {
         Self(units)
     }
 
+    /// What is left of it without `other`; never below zero.
+    #[must_use]
+    pub fn less(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+
     /// Its units.
     #[must_use]
     pub fn get(self) -> u64 {
@@ -44,10 +50,23 @@ impl ChargeId {
 /// What a charge's verdict does to its request.
 #[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Stake {
-    /// A rejection rejects the request; spends when every binding charge passes.
+    /// A rejection rejects the request.
     Binding,
-    /// A rejection is only reported; spends when it passes itself and every binding charge passes.
+    /// A rejection is only reported.
     Watching,
+}
+
+/// When a charge is spent.
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
+pub enum When {
+    /// When every binding charge passes, and every charge of its own limit does.
+    Admitted,
+    /// When it passes and every binding charge of the other limits does: the world in which it had replaced its limit.
+    Tried,
+    /// When it passes and a charge of its limit that would be spent on admission rejects: what counts rejections.
+    Rejected,
+    /// Not by judging: by what becomes of the request.
+    Settled,
 }
 
 /// A question to the store: may this key spend this cost under this meter?
@@ -63,9 +82,28 @@ pub struct Charge {
     pub id: ChargeId,
     /// Whether it binds the request.
     pub stake: Stake,
+    /// Which limit of its request it belongs to: charges of one limit have the same number.
+    pub limit: u32,
+    /// When it is spent.
+    pub spent: When,
 }
 
 impl Charge {
+    /// Whether it is spent if it passes, where the charges in `rejecting` reject.
+    pub(super) fn is_spent(&self, rejecting: &[&Self]) -> bool {
+        let mut rejecting = rejecting.iter();
+        let binds = |other: &Self| other.stake == Stake::Binding;
+        let own = |other: &Self| other.limit == self.limit;
+        match self.spent {
+            When::Admitted => {
+                !rejecting.any(|other| binds(other) || own(other) && other.spent != When::Tried)
+            }
+            When::Tried => !rejecting.any(|other| binds(other) && !own(other)),
+            When::Rejected => rejecting.any(|other| own(other) && other.spent == When::Admitted),
+            When::Settled => false,
+        }
+    }
+
     /// What it leaves when it was booked at `mark`.
     #[must_use]
     pub fn receipt(&self, mark: u64) -> Receipt {
@@ -75,6 +113,7 @@ impl Charge {
             cost: self.cost,
             id: self.id,
             mark,
+            back: self.cost,
         }
     }
 }
@@ -92,4 +131,17 @@ pub struct Receipt {
     pub id: ChargeId,
     /// Where in the state it was booked: the window's start, the sub-window, or the moment, as the meter says.
     pub mark: u64,
+    /// How much of the cost is given back, at most all of it: all, unless it is said ([`Receipt::part`]).
+    pub back: Cost,
+}
+
+impl Receipt {
+    /// The same, for giving back only `back` of it.
+    #[must_use]
+    pub fn part(self, back: Cost) -> Self {
+        Self {
+            back: back.min(self.cost),
+            ..self
+        }
+    }
 }

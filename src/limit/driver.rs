@@ -3,7 +3,8 @@
 
 use smallvec::SmallVec;
 
-use super::{Charge, Quota, Receipt, Retry, Stake, State, Verdict};
+use super::algorithm::Booked;
+use super::{Charge, Quota, Receipt, Retry, Stake, State, Verdict, When};
 use crate::time::{Micros, Timestamp};
 
 /// What a store says to a whole request.
@@ -72,19 +73,21 @@ impl Ruling {
     }
 }
 
-/// Judges `charges` at `now`, each against its own state of `states` and none against what another spends. If every
-/// binding one passes, each that passes is spent; else none is.
+/// Judges `charges` at `now`, each against its own state of `states` and none against what another spends. Then spends
+/// those that pass, each where its [`When`] says so: of an admitted request all of its binding ones, of a rejected one
+/// none but what counts rejections and what tries another amount.
+///
+/// A charge that is spent when its limit rejects is then asked again, so that this very rejection reports the block that
+/// it began.
 ///
 /// The keys of the charges are distinct, so are the states. A state may change even when nothing is spent
 /// ([`Judge::heal`](super::algorithm::Judge::heal)).
 pub fn decide(states: &mut [&mut State], charges: &[Charge], now: Timestamp) -> Ruling {
     let mut decisions: SmallVec<[Decision; 4]> = SmallVec::new();
-    let mut refused = false;
     for (state, charge) in states.iter_mut().zip(charges) {
         let meter = charge.meter.judge();
         meter.heal(state, now);
         let verdict = meter.judge(state, now, charge.cost);
-        refused |= charge.stake == Stake::Binding && !verdict.passes();
         decisions.push(Decision {
             stake: charge.stake,
             verdict,
@@ -92,21 +95,35 @@ pub fn decide(states: &mut [&mut State], charges: &[Charge], now: Timestamp) -> 
             mark: None,
         });
     }
+    let rejecting: SmallVec<[&Charge; 4]> = charges
+        .iter()
+        .zip(&decisions)
+        .filter_map(|(charge, decision)| (!decision.verdict.passes()).then_some(charge))
+        .collect();
     for ((state, charge), decision) in states.iter_mut().zip(charges).zip(&mut decisions) {
         let meter = charge.meter.judge();
-        if !refused && decision.verdict.passes() && charge.cost.get() > 0 {
+        let passes = decision.verdict.passes() && charge.cost.get() > 0;
+        if passes && charge.is_spent(&rejecting) {
             decision.mark = Some(meter.spend(state, now, charge.cost, charge.id));
+            if charge.spent == When::Rejected {
+                decision.verdict = meter.judge(state, now, charge.cost);
+            }
         }
         decision.quota = meter.quota(state, now);
     }
     Ruling { at: now, decisions }
 }
 
-/// Takes back what `receipt` says, as far as it still counts; tells what is left then.
+/// Takes back what `receipt` says, all or a part, as far as it still counts; tells what is left then.
 pub fn give_back(state: &mut State, receipt: &Receipt, now: Timestamp) -> Quota {
     let meter = receipt.meter.judge();
     meter.heal(state, now);
-    meter.give_back(state, now, receipt.mark, receipt.id, receipt.cost);
+    let booked = Booked {
+        mark: receipt.mark,
+        id: receipt.id,
+        cost: receipt.cost,
+    };
+    meter.give_back(state, now, booked, receipt.back);
     meter.quota(state, now)
 }
 
@@ -125,3 +142,5 @@ pub fn spend(state: &mut State, charge: &Charge, now: Timestamp) -> Decision {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod worlds;

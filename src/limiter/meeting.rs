@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::settle::Counted;
+use super::settle::AllTerms;
 use super::{Met, Refusal, Shown, counts_locally, watched};
 use crate::limit::{Charge, Decision, Retry, Ruling, Stake, Verdict};
 use crate::policy::{Limit, Policy};
@@ -23,8 +23,8 @@ pub(super) struct Meeting<'p> {
     pub(super) shown: Vec<Shown>,
     /// How the request fared with each limit.
     pub(super) met: Met,
-    /// The charges that only some answers make good.
-    pub(super) counted: Counted,
+    /// What the answer decides about the charges.
+    pub(super) terms: AllTerms,
 }
 
 /// Which amount of which limit a charge is for.
@@ -45,7 +45,7 @@ impl<'p> Meeting<'p> {
             asked: SmallVec::new(),
             shown: Vec::new(),
             met: Met::new(),
-            counted: Counted::new(),
+            terms: AllTerms::new(),
         }
     }
 

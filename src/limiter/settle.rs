@@ -1,23 +1,48 @@
 //! The proof that a request may go upstream, and its settlement.
 
+use std::sync::Arc;
+
+use hyper::StatusCode;
+use hyper::header::HeaderMap;
 use smallvec::SmallVec;
 
+use super::unsettled::{Unsettled, correct};
 use super::{Met, Shown};
 use crate::limit::{ChargeId, Receipt};
-use crate::policy::Answers;
+use crate::policy::{AnswerCost, CostPlace, Count, cost_in};
 use crate::store::{Origin, Store};
 use crate::time::Micros;
 
 /// A receipt, and the store that gave it and takes it back.
 pub(super) type Spent = (Origin, Receipt);
 
-/// Charges that only some answers make good; every other charge stays whatever the answer.
-pub(super) type Counted = SmallVec<[(ChargeId, Answers); 1]>;
+/// What the answer decides about a charge; a charge without terms stays as it is, whatever the answer.
+#[derive(Debug)]
+pub(super) struct Terms {
+    /// Which charge.
+    pub(super) id: ChargeId,
+    /// Which answers make it good.
+    pub(super) count: Count,
+    /// What it cost in the end, where the answer says that.
+    pub(super) due: Option<Due>,
+}
+
+/// A cost that the answer says.
+#[derive(Debug)]
+pub(super) struct Due {
+    pub(super) cost: Arc<AnswerCost>,
+    /// Books what the true cost is above the reserved one.
+    pub(super) correction: ChargeId,
+}
+
+/// The terms of the charges that have any.
+pub(super) type AllTerms = SmallVec<[Terms; 1]>;
 
 /// Proof that a request may go upstream.
 ///
 /// Only the limiter makes one, and forwarding consumes one. It settles exactly once: when told the outcome, or on drop
-/// as [`Outcome::Unknown`]. Settling never waits and never fails the request.
+/// as [`Outcome::Unknown`]; of an answer, what its end decides is handed on as [`Unsettled`]. Settling never waits and
+/// never fails the request.
 #[derive(Debug)]
 #[must_use = "an admission that is dropped settles as an unknown outcome"]
 pub struct Admission {
@@ -30,11 +55,9 @@ pub struct Admission {
     settlement: Settlement,
 }
 
-/// How a request that was admitted ended.
+/// How a request that was admitted and not answered ended.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub enum Outcome {
-    /// The upstream answered with this status.
-    Answered(hyper::StatusCode),
     /// Nothing of it reached the upstream.
     NotSent,
     /// It was sent, and what became of it is not known (hang-up, timeout, broken connection).
@@ -51,10 +74,27 @@ impl Admission {
         }
     }
 
-    /// Settles: gives back what the outcome says.
+    /// Settles without an answer: gives back what the outcome says.
     pub fn settle(self, outcome: Outcome) {
         let Self { mut settlement, .. } = self;
         settlement.settle(outcome);
+    }
+
+    /// Settles by the head of the answer; what must wait for the answer's end is handed on.
+    pub fn answered(self, status: StatusCode, head: &HeaderMap) -> Option<Box<Unsettled>> {
+        let Self { mut settlement, .. } = self;
+        settlement.answered(status, head)
+    }
+
+    /// Whether the answer's trailers matter to it.
+    #[must_use]
+    pub fn wants_trailers(&self) -> bool {
+        let mut dues = self
+            .settlement
+            .terms
+            .iter()
+            .filter_map(|terms| terms.due.as_ref());
+        dues.any(|due| matches!(due.cost.place, CostPlace::Trailer(_)))
     }
 }
 
@@ -62,41 +102,56 @@ impl Admission {
 #[derive(Debug)]
 pub(super) struct Settlement {
     spent: SmallVec<[Spent; 4]>,
-    counted: Counted,
+    terms: AllTerms,
     store: Store,
 }
 
 impl Settlement {
-    pub(super) fn new(spent: SmallVec<[Spent; 4]>, counted: Counted, store: &Store) -> Self {
+    pub(super) fn new(spent: SmallVec<[Spent; 4]>, terms: AllTerms, store: &Store) -> Self {
         Self {
             spent,
-            counted,
+            terms,
             store: store.clone(),
         }
     }
 
     /// The receipts are taken out, so that whatever comes later finds nothing to settle.
     fn settle(&mut self, outcome: Outcome) {
-        let spent = std::mem::take(&mut self.spent);
-        for (origin, receipt) in spent {
-            let given_back = match outcome {
-                Outcome::NotSent => true,
-                Outcome::Answered(status) => self
-                    .answers_to(&receipt)
-                    .is_some_and(|answers| !answers.contains(status)),
+        for (origin, receipt) in std::mem::take(&mut self.spent) {
+            match outcome {
+                Outcome::NotSent => self.store.give_back(origin, &[receipt]),
                 // Once the first byte went upstream, a charge stays.
-                Outcome::Unknown => false,
-            };
-            if given_back {
-                self.store.give_back(origin, &[receipt]);
+                Outcome::Unknown => {}
             }
         }
     }
 
-    /// The answers that make a charge good, where not every one does.
-    fn answers_to(&self, receipt: &Receipt) -> Option<&Answers> {
-        let mut counted = self.counted.iter();
-        counted.find_map(|(id, answers)| (*id == receipt.id).then_some(answers))
+    fn answered(&mut self, status: StatusCode, head: &HeaderMap) -> Option<Box<Unsettled>> {
+        let mut unsettled = Unsettled::new(&self.store);
+        for (origin, receipt) in std::mem::take(&mut self.spent) {
+            let Some(terms) = self.terms.iter().find(|terms| terms.id == receipt.id) else {
+                continue;
+            };
+            let counts = match &terms.count {
+                Count::Every => true,
+                Count::Answers(answers) => answers.contains(status),
+            };
+            match &terms.due {
+                _ if !counts => self.store.give_back(origin, &[receipt]),
+                Some(due) => match &due.cost.place {
+                    CostPlace::Header(name) => {
+                        if let Some(cost) = cost_in(head, name) {
+                            correct(&self.store, origin, receipt, cost, due.correction);
+                        }
+                    }
+                    CostPlace::Trailer(_) | CostPlace::Json(_) => {
+                        unsettled.wait((origin, receipt), due, head);
+                    }
+                },
+                None => {}
+            }
+        }
+        unsettled.some()
     }
 }
 

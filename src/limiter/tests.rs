@@ -1,9 +1,12 @@
+mod cost;
+
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use hyper::header::HeaderName;
+use hyper::StatusCode;
+use hyper::header::{HeaderMap, HeaderName};
 use hyper::http::request::Parts;
 
 use super::*;
@@ -11,7 +14,9 @@ use crate::identify::ClientRules;
 use crate::limit::algorithm::{Bucket, BucketSpec, Refill, SlidingWindow};
 use crate::limit::key::{IfMissing, KeySpec, Source};
 use crate::limit::{Cost, Meter};
-use crate::policy::{Amount, Answers, Count, Drain, RedisAddress, RedisSpec, StoreSpec};
+use crate::policy::{
+    Amount, Answers, CostRule, Count, Drain, RedisAddress, RedisSpec, Reply, StoreSpec,
+};
 use crate::request::{Client, PeerTrust, Target};
 use crate::route::{Index, Matcher, PathRules, Width};
 use crate::store::redis::tests::server::Server;
@@ -70,11 +75,12 @@ fn limit(name: &str, amounts: Vec<Amount>) -> Limit {
         },
         per_words: Arc::from("client address"),
         amounts,
-        cost: Cost::ONE,
+        cost: CostRule::default(),
         count: Count::Every,
         mode: LimitMode::Enforce,
         preflight: Preflight::Count,
         if_down: IfDown::Local,
+        reply: Reply::default(),
     }
 }
 
@@ -119,6 +125,7 @@ fn policy(store: StoreSpec, limits: Vec<Limit>) -> Policy {
             wait: Duration::ZERO,
             grace: Duration::ZERO,
         },
+        cors: None,
         access_log: None,
     }
 }
@@ -225,7 +232,7 @@ async fn all_limits_allow_or_none_spends() {
 #[tokio::test]
 async fn an_amount_that_can_never_pass_says_so() {
     let mut dear = limit("dear", vec![amount(5, 5)]);
-    dear.cost = Cost::new(6);
+    dear.cost = CostRule::Fixed(Cost::new(6));
     let house = House::new(policy(
         MEMORY,
         vec![dear, limit("spent", vec![amount(1, 1)])],
@@ -354,7 +361,8 @@ async fn settles_exactly_once() {
         1,
         "given back once, and not again when it was dropped"
     );
-    second.settle(Outcome::Answered(hyper::StatusCode::UNAUTHORIZED));
+    let rest = second.answered(StatusCode::UNAUTHORIZED, &HeaderMap::new());
+    assert!(rest.is_none(), "nothing waits for the end");
     let third = house.admit().await.unwrap();
     assert_eq!(left(&third), 0, "what was answered stays");
     drop(third);
@@ -477,9 +485,8 @@ async fn the_answer_gives_back_in_shadow_and_locally_too() {
         for status in [200, 302, 401] {
             let admission = house.admit().await.unwrap();
             assert_eq!(met(&admission), [Decided::Allowed], "before {status}");
-            admission.settle(Outcome::Answered(
-                hyper::StatusCode::from_u16(status).unwrap(),
-            ));
+            let status = StatusCode::from_u16(status).unwrap();
+            drop(admission.answered(status, &HeaderMap::new()));
         }
     }
     assert_ne!(met(&shadow.admit().await.unwrap()), [Decided::Allowed]);

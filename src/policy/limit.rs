@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Count;
-use crate::limit::{Cost, KeySpec, Meter};
+use super::{CostRule, Count, Reply};
+use crate::limit::{KeySpec, Meter};
 use crate::route::Index;
 
 /// A named rule: which requests, per which key, how much.
@@ -21,7 +21,7 @@ pub struct Limit {
     /// What is allowed; all of them hold. Empty: `unlimited`.
     pub amounts: Vec<Amount>,
     /// What a request costs.
-    pub cost: Cost,
+    pub cost: CostRule,
     /// Which requests it counts in the end.
     pub count: Count,
     /// Whether it rejects.
@@ -30,6 +30,8 @@ pub struct Limit {
     pub preflight: Preflight,
     /// What it does while the store is away.
     pub if_down: IfDown,
+    /// What a client is answered that it rejects.
+    pub reply: Reply,
 }
 
 /// One amount of a limit, with the counter that holds it.

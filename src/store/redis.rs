@@ -73,6 +73,10 @@ impl Redis {
         }
     }
 
+    pub(super) fn spend(&self, charge: &Charge) {
+        self.queue.spend(charge.clone());
+    }
+
     /// Waits for the secret that the gateways share, while there is hope that it comes.
     pub(super) async fn settled(&self, shared: &Shared) {
         if !shared.guard.is_open() && !self.queue.is_down() {

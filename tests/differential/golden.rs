@@ -3,7 +3,7 @@
 use sluice::limit::algorithm::{
     Bucket, BucketSpec, FixedWindow, Refill, SlidingLog, SlidingWindow,
 };
-use sluice::limit::{Charge, ChargeId, Cost, Key, Meter, Retry, Stake, Verdict, driver};
+use sluice::limit::{Charge, ChargeId, Cost, Key, Meter, Retry, Stake, Verdict, When, driver};
 use sluice::store::redis::script::Call;
 use sluice::time::{Micros, Timestamp};
 
@@ -236,6 +236,8 @@ fn golden_vectors_hold_in_both_twins() {
                 cost: Cost::new(cost),
                 id,
                 stake: Stake::Binding,
+                limit: 0,
+                spent: When::Admitted,
             };
             let charges = [charge];
             let rust = driver::decide(&mut [&mut state], &charges, now);

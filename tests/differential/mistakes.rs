@@ -3,7 +3,9 @@
 use sluice::limit::algorithm::{
     Bucket, BucketSpec, FixedWindow, Refill, SlidingLog, SlidingWindow,
 };
-use sluice::limit::{Charge, ChargeId, Cost, Key, Meter, Retry, Ruling, Stake, State, Verdict};
+use sluice::limit::{
+    Charge, ChargeId, Cost, Key, Meter, Retry, Ruling, Stake, State, Verdict, When,
+};
 use sluice::store::redis::script::{Call, ForeignValue};
 use sluice::time::{EXACT, Micros, Timestamp};
 
@@ -56,6 +58,8 @@ fn charge(key: &str, meter: Meter, cost: u32, id: u64) -> Charge {
         cost: Cost::new(cost),
         id: ChargeId::new(id),
         stake: Stake::Binding,
+        limit: 0,
+        spent: When::Admitted,
     }
 }
 

@@ -4,7 +4,7 @@ use sluice::limit::algorithm::{
     Bucket, BucketSpec, FixedWindow, Refill, SlidingLog, SlidingWindow,
 };
 use sluice::limit::{
-    Charge, ChargeId, Cost, Key, Meter, Quota, Retry, Stake, State, Verdict, driver,
+    Charge, ChargeId, Cost, Key, Meter, Quota, Retry, Stake, State, Verdict, When, driver,
 };
 use sluice::store::redis::script::Call;
 use sluice::time::{Micros, Timestamp};
@@ -42,6 +42,8 @@ impl Twins {
             cost: Cost::ONE,
             id: ChargeId::new(self.asked),
             stake: Stake::Binding,
+            limit: 0,
+            spent: When::Admitted,
         }];
         let now = Timestamp::from_micros(START + at);
         let rust = driver::decide(&mut [&mut self.state], &charges, now);

@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use sluice::limit::algorithm::{
-    Bucket, BucketSpec, FixedWindow, Refill, SlidingLog, SlidingWindow,
+    Block, Bucket, BucketSpec, FixedWindow, Refill, SlidingLog, SlidingWindow,
 };
-use sluice::limit::{Charge, ChargeId, Cost, Key, Meter, Receipt, Stake, State, driver};
+use sluice::limit::{Charge, ChargeId, Cost, Key, Meter, Receipt, Stake, State, When, driver};
 use sluice::store::redis::script::Call;
 use sluice::time::{Micros, Timestamp};
 
@@ -32,11 +32,20 @@ impl Dice {
     }
 }
 
+/// The counters below are for meters, those from here on for blocks.
+const BLOCKS: u64 = 20;
+const COUNTERS: u64 = 26;
 const WINDOWS: [u64; 4] = [10_000, 1_000_000, 60_000_000, 90_000_000_000];
 
-/// A meter of the kind and window that belong to `counter`; its amounts differ from time to time.
+/// A block for the counters from [`BLOCKS`] on, else a meter of the kind and window that belong to `counter`; its amounts
+/// differ from time to time.
 pub(crate) fn meter(counter: u64, dice: &mut Dice) -> Meter {
     let window = Micros::new(WINDOWS[usize::try_from(counter / 5 % 4).unwrap()]);
+    if counter >= BLOCKS {
+        // A call heals a state once, by the first length that it carries: of one key they are equal, but for a reload.
+        let length = Micros::new((counter - BLOCKS + 1) * window.get() / 2);
+        return Meter::Block(Block::new(length, 1 + dice.below(5), window).unwrap());
+    }
     let amount = if dice.one_in(8) {
         1 + dice.below(9_999)
     } else {
@@ -100,14 +109,22 @@ impl Walk {
             } else {
                 Stake::Binding
             },
+            limit: u32::try_from(self.dice.below(3)).unwrap(),
+            spent: match self.dice.below(8) {
+                0 => When::Tried,
+                1 => When::Settled,
+                2..=4 if counter >= BLOCKS => When::Rejected,
+                2 => When::Rejected,
+                _ => When::Admitted,
+            },
         }
     }
 
     fn request(&mut self) -> Vec<Charge> {
-        let first = self.dice.below(20);
-        let count = 1 + self.dice.below(3);
+        let first = self.dice.below(COUNTERS);
+        let count = 1 + self.dice.below(4);
         (0..count)
-            .map(|more| (first + 7 * more) % 20)
+            .map(|more| (first + 7 * more) % COUNTERS)
             .map(|counter| self.charge(counter))
             .collect()
     }
@@ -151,11 +168,18 @@ impl Walk {
                     let receipt = self
                         .receipts
                         .remove(count - 1 - usize::try_from(back).unwrap());
+                    let receipt = match self.dice.below(3) {
+                        0 => {
+                            let back = self.dice.below(receipt.cost.get() + 1);
+                            receipt.part(Cost::new(u32::try_from(back).unwrap()))
+                        }
+                        _ => receipt,
+                    };
                     call.give_back(&receipt);
                     driver::give_back(self.state(&receipt.key, &receipt.meter), &receipt, now);
                 }
                 1 => {
-                    let counter = self.dice.below(20);
+                    let counter = self.dice.below(COUNTERS);
                     let charge = self.charge(counter);
                     call.spend(&charge);
                     driver::spend(self.state(&charge.key, &charge.meter), &charge, now);

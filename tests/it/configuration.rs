@@ -87,7 +87,7 @@ fn what_is_not_there_yet_is_refused_and_not_ignored() {
     for field in [
         "plan: trusted header X-Plan",
         "max_connections: 100",
-        "cors: {origins: [\"*\"]}",
+        "timeouts: {head: 5s}",
     ] {
         let (code, said) = sluice(
             &["check"],

@@ -11,9 +11,9 @@ use super::super::nearest::nearest;
 use super::super::report::{Findings, Span};
 use super::routes::{Routes, captures};
 use super::{check_name, check_routes_exist, exact, meters, queues, words};
+use crate::limit::KeySpec;
 use crate::limit::key::Source;
-use crate::limit::{Cost, KeySpec};
-use crate::policy::{Count, Limit, Preflight};
+use crate::policy::{CostRule, Count, Limit, Preflight};
 use crate::route::{Index, Matcher, PathPattern, Width};
 
 /// Limits, with what they apply to.
@@ -165,7 +165,7 @@ fn limit(
         },
         per_words: Arc::from(per.words.as_str()),
         amounts,
-        cost: Cost::ONE,
+        cost: CostRule::default(),
         count: decl
             .count
             .as_ref()
@@ -173,6 +173,7 @@ fn limit(
         mode: decl.mode,
         preflight: decl.preflight.unwrap_or_else(|| preflight(per)),
         if_down: decl.if_down.unwrap_or(file.store_if_down),
+        reply: decl.reply.clone(),
     };
     let words = LimitWords {
         when: words(&decl.when),
@@ -187,7 +188,7 @@ fn limit(
 fn warn_of_burst(decl: &LimitDecl, found: &mut Findings) {
     let Some(count) = &decl.count else { return };
     let bursts = match &decl.allow {
-        Some(Allow::Rates(rates)) => rates.iter().any(|rate| rate.value.burst.is_some()),
+        Some(Allow::Rates(rates)) => rates.iter().any(|rate| rate.value.burst().is_some()),
         Some(Allow::Unlimited) | None => false,
     };
     let buckets = decl.algorithm.as_ref().is_some_and(|algorithm| {

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::super::decode::At;
 use super::super::explain;
-use super::super::file::{Algorithm, File, LimitDecl, RateDecl};
+use super::super::file::{Algorithm, File, LimitDecl};
 use super::super::report::{Findings, Span};
-use super::super::units::{self, Rate};
+use super::super::units::{self, RateDecl, Within};
 use super::routes::{Routes, shortest_response};
 use crate::limit::Meter;
 use crate::limit::algorithm::{
@@ -46,8 +46,8 @@ pub(super) fn amounts(
     }
     let mut amounts = Vec::new();
     for rate in rates {
-        match meter(&plan, rate.value) {
-            Ok(meter) => amounts.push(amount(&plan, decl, rate.value, rates.len(), meter)),
+        match amount(&plan, decl, &rate.value, rates.len()) {
+            Ok(amount) => amounts.push(amount),
             Err(InvalidMeter(why)) => {
                 found.error(rate.span, why);
                 whole = false;
@@ -65,7 +65,7 @@ fn plan(
     routes: &Routes,
     found: &mut Findings,
 ) -> Option<Plan> {
-    let burst = rates.iter().find(|rate| rate.value.burst.is_some());
+    let burst = rates.iter().find(|rate| rate.value.burst().is_some());
     let implied = if burst.is_some() {
         Algorithm::TokenBucket
     } else {
@@ -166,7 +166,7 @@ fn check_windows(rates: &[At<RateDecl>], found: &mut Findings) -> bool {
         let first = rates
             .iter()
             .take(index)
-            .find(|other| other.value.window == rate.value.window);
+            .find(|other| same_window(&other.value, &rate.value));
         if let Some(first) = first {
             found
                 .error(rate.span, "two amounts of one limit have the same window")
@@ -178,67 +178,80 @@ fn check_windows(rates: &[At<RateDecl>], found: &mut Findings) -> bool {
     whole
 }
 
-fn meter(plan: &Plan, rate: RateDecl) -> Result<Meter, InvalidMeter> {
-    let window = Micros::from(rate.window);
+fn same_window(one: &RateDecl, other: &RateDecl) -> bool {
+    match (&one.within, &other.within) {
+        (Within::Window { length: one, .. }, Within::Window { length: other, .. }) => one == other,
+    }
+}
+
+/// What holds one amount, and what it means in words.
+fn amount(
+    plan: &Plan,
+    decl: &LimitDecl,
+    rate: &RateDecl,
+    count: usize,
+) -> Result<(Amount, String), InvalidMeter> {
+    let name = decl.name.value.as_str();
+    let shown_as = |window: &str| match count {
+        1 => Arc::from(name),
+        _ => Arc::from(format!("{name}-{window}")),
+    };
+    match rate.within {
+        Within::Window { length, burst } => {
+            let burst = size(plan, rate.amount, burst);
+            let meter = meter(plan, rate.amount, length, burst)?;
+            let burst = burst.filter(|burst| *burst != rate.amount);
+            let words = match burst {
+                Some(burst) => format!("{} ({burst} at once)", rate.words()),
+                None => rate.words(),
+            };
+            let amount = Amount {
+                meter,
+                local: meter,
+                code: Arc::from(code(plan, length)),
+                shown_as: shown_as(&units::short(length)),
+                quota: rate.amount,
+                window: Duration::from_secs(Micros::from(length).ceil_seconds().max(1)),
+                burst,
+                words: Arc::from(words),
+            };
+            Ok((amount, explain::sentence(plan, rate, length, burst)))
+        }
+    }
+}
+
+/// The size of the bucket, where there is one: what is said, else the amount, and 1 where there is a queue.
+fn size(plan: &Plan, amount: u64, burst: Option<u64>) -> Option<u64> {
+    match plan.algorithm {
+        Algorithm::TokenBucket | Algorithm::LeakyBucket => {
+            Some(burst.unwrap_or(if plan.queue > 0 { 1 } else { amount }))
+        }
+        Algorithm::SlidingWindow | Algorithm::SlidingLog | Algorithm::FixedWindow => None,
+    }
+}
+
+fn meter(
+    plan: &Plan,
+    amount: u64,
+    length: Duration,
+    burst: Option<u64>,
+) -> Result<Meter, InvalidMeter> {
+    let window = Micros::from(length);
     Ok(match plan.algorithm {
-        Algorithm::SlidingWindow => Meter::SlidingWindow(SlidingWindow::new(rate.amount, window)?),
-        Algorithm::SlidingLog => Meter::SlidingLog(SlidingLog::new(rate.amount, window)?),
-        Algorithm::FixedWindow => Meter::FixedWindow(FixedWindow::new(rate.amount, window)?),
+        Algorithm::SlidingWindow => Meter::SlidingWindow(SlidingWindow::new(amount, window)?),
+        Algorithm::SlidingLog => Meter::SlidingLog(SlidingLog::new(amount, window)?),
+        Algorithm::FixedWindow => Meter::FixedWindow(FixedWindow::new(amount, window)?),
         Algorithm::TokenBucket | Algorithm::LeakyBucket => {
             Meter::Bucket(Bucket::new(BucketSpec {
-                amount: rate.amount,
+                amount,
                 window,
-                burst: burst(plan, rate),
+                burst: burst.unwrap_or(amount),
                 queue: plan.queue,
                 max_wait: Micros::from(plan.max_wait),
                 refill: plan.refill,
             })?)
         }
     })
-}
-
-/// The size of the bucket: what is said, else the amount, and 1 where there is a queue.
-fn burst(plan: &Plan, rate: RateDecl) -> u64 {
-    rate.burst
-        .unwrap_or(if plan.queue > 0 { 1 } else { rate.amount })
-}
-
-fn amount(
-    plan: &Plan,
-    decl: &LimitDecl,
-    rate: RateDecl,
-    count: usize,
-    meter: Meter,
-) -> (Amount, String) {
-    let name = decl.name.value.as_str();
-    let shown_as = match count {
-        1 => name.to_owned(),
-        _ => format!("{name}-{}", units::short(rate.window)),
-    };
-    let bucket = matches!(
-        plan.algorithm,
-        Algorithm::TokenBucket | Algorithm::LeakyBucket
-    );
-    let burst = bucket
-        .then(|| burst(plan, rate))
-        .filter(|burst| *burst != rate.amount);
-    let rate_words = Rate::words(rate.amount, rate.window);
-    let words = match burst {
-        Some(burst) => format!("{rate_words} ({burst} at once)"),
-        None => rate_words,
-    };
-    let sentence = explain::sentence(plan, rate, burst);
-    let amount = Amount {
-        meter,
-        local: meter,
-        code: Arc::from(code(plan, rate.window)),
-        shown_as: Arc::from(shown_as),
-        quota: rate.amount,
-        window: Duration::from_secs(Micros::from(rate.window).ceil_seconds().max(1)),
-        burst,
-        words: Arc::from(words),
-    };
-    (amount, sentence)
 }
 
 /// Algorithm and window, as they stand in a key: a change of either starts a fresh count.

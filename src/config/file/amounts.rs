@@ -1,11 +1,9 @@
 //! Amounts: what `allow` says, and the algorithm that holds it.
 
-use std::time::Duration;
-
 use super::super::decode::{self, At, Fields, Shape, Zero};
 use super::super::node::{Kind, Node};
 use super::super::report::Findings;
-use super::super::units::{self, Rate};
+use super::super::units::{self, Rate, RateDecl, Within};
 
 /// What a limit allows.
 #[derive(Clone, Debug)]
@@ -13,14 +11,6 @@ pub(in crate::config) enum Allow {
     Unlimited,
     /// All of them hold; at least one.
     Rates(Vec<At<RateDecl>>),
-}
-
-/// One amount.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(in crate::config) struct RateDecl {
-    pub(in crate::config) amount: u64,
-    pub(in crate::config) window: Duration,
-    pub(in crate::config) burst: Option<u64>,
 }
 
 /// The word of `algorithm`.
@@ -71,20 +61,10 @@ pub(super) fn allow(node: &Node, found: &mut Findings) -> Option<Allow> {
     let mut whole = true;
     for item in items {
         match amount(item, found) {
-            Some(Rate::Per {
-                amount,
-                window,
-                burst,
-            }) => {
-                rates.push(At {
-                    value: RateDecl {
-                        amount,
-                        window,
-                        burst,
-                    },
-                    span: item.span,
-                });
-            }
+            Some(Rate::Limited(value)) => rates.push(At {
+                value,
+                span: item.span,
+            }),
             Some(Rate::Unlimited) if items.len() == 1 => return Some(Allow::Unlimited),
             Some(Rate::Unlimited) => {
                 found
@@ -128,9 +108,11 @@ fn amount(node: &Node, found: &mut Findings) -> Option<Rate> {
     if fields.get("burst").is_some() && burst.is_none() {
         return None;
     }
-    Some(Rate::Per {
+    Some(Rate::Limited(RateDecl {
         amount: requests?.value,
-        window: window?.value,
-        burst: burst.map(|burst| burst.value),
-    })
+        within: Within::Window {
+            length: window?.value,
+            burst: burst.map(|burst| burst.value),
+        },
+    }))
 }

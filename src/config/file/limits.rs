@@ -8,10 +8,10 @@ use super::super::matcher::{self, Place, Typed};
 use super::super::node::{Kind, Node};
 use super::super::report::Findings;
 use super::amounts::{Algorithm, Allow, allow};
-use super::answers;
+use super::{answers, reply};
 use crate::limit::algorithm::Refill;
 use crate::limit::key::IfMissing;
-use crate::policy::{Count, IfDown, LimitMode, Preflight};
+use crate::policy::{Count, IfDown, LimitMode, Preflight, Reply};
 
 /// A limit, as it was typed, with what `defaults` says where it says nothing.
 #[derive(Debug)]
@@ -37,6 +37,7 @@ pub(in crate::config) struct LimitDecl {
     pub(in crate::config) if_down: Option<IfDown>,
     /// None: every request. With the statuses as they were typed.
     pub(in crate::config) count: Option<At<(Count, String)>>,
+    pub(in crate::config) reply: Reply,
 }
 
 const LIMIT: Shape = Shape {
@@ -56,6 +57,7 @@ const LIMIT: Shape = Shape {
         "preflight",
         "if_down",
         "count",
+        "reply",
     ],
     later: &[
         "cost",
@@ -65,7 +67,6 @@ const LIMIT: Shape = Shape {
         "then",
         "slice",
         "priority",
-        "reply",
         "show",
     ],
 };
@@ -85,6 +86,7 @@ const DEFAULTS: Shape = Shape {
         "preflight",
         "if_down",
         "count",
+        "reply",
     ],
     later: LIMIT.later,
 };
@@ -242,6 +244,10 @@ fn fields(both: &Both<'_>, ipv6_prefix: u8, found: &mut Findings) -> LimitDecl {
         count: both
             .get("count")
             .and_then(|node| answers::count(node, found)),
+        reply: both
+            .get("reply")
+            .and_then(|node| reply::reply(node, found))
+            .unwrap_or_default(),
     }
 }
 

@@ -11,21 +11,43 @@ use crate::config::trap;
 pub(in crate::config) enum Rate {
     /// No limit at all.
     Unlimited,
-    /// So much per window.
-    Per {
-        /// At least 1.
-        amount: u64,
-        /// More than zero.
-        window: Duration,
+    /// So much.
+    Limited(RateDecl),
+}
+
+/// So much, within what.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(in crate::config) struct RateDecl {
+    /// At least 1.
+    pub(in crate::config) amount: u64,
+    pub(in crate::config) within: Within,
+}
+
+/// What an amount holds within.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(in crate::config) enum Within {
+    /// A window of this length, more than zero.
+    Window {
+        length: Duration,
         /// The most that passes at once, where it is said; at least 1.
         burst: Option<u64>,
     },
 }
 
-impl Rate {
+impl RateDecl {
+    /// The most that passes at once, where it is said.
+    pub(in crate::config) fn burst(&self) -> Option<u64> {
+        match self.within {
+            Within::Window { burst, .. } => burst,
+        }
+    }
+
     /// `100 per minute`.
-    pub(in crate::config) fn words(amount: u64, window: Duration) -> String {
-        format!("{amount} per {}", window_in_words(window))
+    pub(in crate::config) fn words(&self) -> String {
+        let amount = self.amount;
+        match self.within {
+            Within::Window { length, .. } => format!("{amount} per {}", window_in_words(length)),
+        }
     }
 }
 
@@ -50,7 +72,7 @@ pub(in crate::config) fn rate(text: &str) -> Result<Rate, Wrong> {
         return Err(Wrong::new(trap::COMMA));
     }
     let mut parts = text.split(',').map(str::trim);
-    let (amount, window) = per(parts.next().unwrap_or_default())?;
+    let (amount, length) = per(parts.next().unwrap_or_default())?;
     let mut burst = None;
     for part in parts {
         let words: Vec<&str> = part.split_whitespace().collect();
@@ -71,11 +93,8 @@ pub(in crate::config) fn rate(text: &str) -> Result<Rate, Wrong> {
             }
         }
     }
-    Ok(Rate::Per {
-        amount,
-        window,
-        burst,
-    })
+    let within = Within::Window { length, burst };
+    Ok(Rate::Limited(RateDecl { amount, within }))
 }
 
 /// A number of at least 1; `what` it is, for the message.

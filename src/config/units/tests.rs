@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use super::{
-    Rate, Transport, Wrong, cidr, duration, endpoint, in_words, number, rate, redis, sentinel,
-    server, short, window_in_words,
+    Rate, RateDecl, Transport, Within, Wrong, cidr, duration, endpoint, in_words, number, rate,
+    redis, sentinel, server, short, window_in_words,
 };
 use crate::policy::RedisAddress;
 
@@ -64,11 +64,9 @@ fn numbers() {
 #[test]
 fn amounts() {
     let per = |amount, seconds, burst| {
-        Ok(Rate::Per {
-            amount,
-            window: Duration::from_secs(seconds),
-            burst,
-        })
+        let length = Duration::from_secs(seconds);
+        let within = Within::Window { length, burst };
+        Ok(Rate::Limited(RateDecl { amount, within }))
     };
     assert_eq!(rate("100 per minute"), per(100, 60, None));
     assert_eq!(rate("100 per minute, burst 20"), per(100, 60, Some(20)));

@@ -11,6 +11,7 @@ use super::idle::Idle;
 use super::{BodyError, Upload};
 use crate::gateway::exchange::{Ended, Exchange};
 use crate::gateway::headers;
+use crate::limiter::Unsettled;
 use crate::telemetry::events::UpstreamGuard;
 use crate::upstream::Lease;
 
@@ -39,6 +40,8 @@ pub(in crate::gateway) struct Relay {
     lease: Option<Lease<Upload>>,
     trailers: Trailers,
     idle: Idle,
+    /// What the limits wait for; none: nothing.
+    unsettled: Option<Box<Unsettled>>,
     _in_flight: UpstreamGuard,
 }
 
@@ -51,12 +54,20 @@ pub(in crate::gateway) enum Trailers {
     Drop,
 }
 
+impl Content {
+    /// Whether the gateway answers by itself.
+    pub(in crate::gateway) fn is_own(&self) -> bool {
+        !matches!(self, Self::Relay(_))
+    }
+}
+
 impl Relay {
     pub(in crate::gateway) fn new(
         incoming: Incoming,
         lease: Lease<Upload>,
         trailers: Trailers,
         pause: Duration,
+        unsettled: Option<Box<Unsettled>>,
         in_flight: UpstreamGuard,
     ) -> Self {
         let mut relay = Self {
@@ -64,18 +75,46 @@ impl Relay {
             lease: Some(lease),
             trailers,
             idle: Idle::new(pause),
+            unsettled,
             _in_flight: in_flight,
         };
         relay.rest();
         relay
     }
 
-    /// Gives the connection back once the answer is complete.
+    /// Looks whether the answer is complete: hyper asks for nothing more then.
     fn rest(&mut self) {
-        if self.incoming.is_end_stream()
-            && let Some(lease) = self.lease.take()
-        {
+        if self.incoming.is_end_stream() {
+            self.complete();
+        }
+    }
+
+    /// Settles, and gives the connection back.
+    fn complete(&mut self) {
+        self.settle();
+        if let Some(lease) = self.lease.take() {
             lease.give_back();
+        }
+    }
+
+    fn settle(&mut self) {
+        if let Some(unsettled) = self.unsettled.take() {
+            unsettled.complete();
+        }
+    }
+
+    /// Shows a frame to the limits that wait for what it may say.
+    fn watch(&mut self, frame: &Frame<Bytes>) {
+        let Some(unsettled) = &mut self.unsettled else {
+            return;
+        };
+        if let Some(bytes) = frame.data_ref() {
+            unsettled.data(bytes);
+        }
+        if let Some(trailers) = frame.trailers_ref() {
+            unsettled.trailers(trailers);
+            // Nothing comes behind them, and nobody may ask.
+            self.settle();
         }
     }
 
@@ -90,6 +129,9 @@ impl Relay {
                 return Poll::Ready(Some(Err(BodyError::Idle)));
             };
             self.idle.rest();
+            if let Some(Ok(frame)) = &frame {
+                self.watch(frame);
+            }
             return Poll::Ready(match frame {
                 Some(Ok(frame)) => match (frame.into_trailers(), self.trailers) {
                     (Err(frame), _) => {
@@ -106,9 +148,7 @@ impl Relay {
                     Some(Err(BodyError::Broken(error)))
                 }
                 None => {
-                    if let Some(lease) = self.lease.take() {
-                        lease.give_back();
-                    }
+                    self.complete();
                     None
                 }
             });

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
+use hyper::StatusCode;
 use serde::Serialize;
 
 use super::Rejection;
@@ -28,8 +29,8 @@ pub(super) struct Problem<'p> {
 }
 
 impl<'p> Problem<'p> {
-    pub(super) fn of(rejection: &Rejection, policy: &'p Policy) -> Self {
-        let status = rejection.status();
+    /// Of an answer with this status.
+    pub(super) fn of(rejection: &Rejection, status: StatusCode, policy: &'p Policy) -> Self {
         let problem = Self {
             kind: "about:blank",
             title: status.canonical_reason().unwrap_or("Error"),
@@ -70,6 +71,7 @@ fn detail(rejection: &Rejection) -> Option<&'static str> {
         Rejection::Expectation => "only 100-continue can be expected",
         Rejection::Loop => "the request has passed this gateway before",
         Rejection::NoRoute => "no route matches this request",
+        Rejection::Crowded { .. } => "too many requests wait their turn already",
         Rejection::SlowUpload => "the body of the request stopped coming",
         Rejection::Connect(_) => "the upstream cannot be reached",
         Rejection::Upstream(super::Fault::Silent) => "the upstream did not answer in time",
@@ -110,12 +112,8 @@ fn violated<'p>(refusal: &Refusal, policy: &'p Policy) -> Vec<&'p str> {
 /// In words: "at most 100 per minute per client address; try again in 12 s".
 fn refused(refusal: &Refusal, policy: &Policy) -> Option<String> {
     match refusal {
-        Refusal::Limited { retry, shown } => {
-            let decisive = shown
-                .iter()
-                .filter(|shown| shown.rejected.is_some())
-                .max_by_key(|shown| shown.rejected)?;
-            let bound = bound(decisive, policy)?;
+        Refusal::Limited { retry, .. } => {
+            let bound = bound(refusal.decisive()?, policy)?;
             Some(match retry {
                 Retry::After(span) => {
                     format!("{bound}; try again in {} s", span.ceil_seconds().max(1))

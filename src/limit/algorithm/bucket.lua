@@ -67,13 +67,14 @@ M[4] = function()
     return 0
   end
 
-  local function give_back(m, state, now, mark, id, cost)
+  local function give_back(m, state, now, mark, id, cost, back)
     local debt, since = view(m, state, now)
     if debt == 0 or mark == 0 or since < mark then
       return false
     end
     local drained = floor((since - mark) / N[m + 2]) * N[m + 3]
-    debt = max(0, debt - max(0, cost * N[m + 1] - drained))
+    -- What stays drains first.
+    debt = max(0, debt - min(back * N[m + 1], max(0, cost * N[m + 1] - drained)))
     if debt == 0 then
       state[1], state[2] = nil, nil
     else

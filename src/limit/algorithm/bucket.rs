@@ -7,7 +7,7 @@ use std::num::NonZeroU32;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::{InvalidMeter, Judge, Kind, Meter, SUM, State, bounds};
+use super::{Booked, InvalidMeter, Judge, Kind, Meter, SUM, State, bounds};
 use crate::limit::{ChargeId, Cost, Quota, Retry, Verdict};
 use crate::time::{Micros, Timestamp};
 
@@ -229,14 +229,16 @@ impl Judge for Bucket {
         if debt <= self.capacity { since } else { 0 }
     }
 
-    fn give_back(&self, state: &mut State, now: Timestamp, mark: u64, _id: ChargeId, cost: Cost) {
+    fn give_back(&self, state: &mut State, now: Timestamp, booked: Booked, back: Cost) {
         let (debt, since) = self.view(state, now);
+        let Booked { mark, cost, .. } = booked;
         if debt == 0 || mark == 0 || since < mark {
             return;
         }
         let drained = ratio(since.saturating_sub(mark), self.step).saturating_mul(self.drain);
         let left = cost.get().saturating_mul(self.unit).saturating_sub(drained);
-        let debt = debt.saturating_sub(left);
+        // What stays drains first.
+        let debt = debt.saturating_sub(left.min(back.get().saturating_mul(self.unit)));
         *state = if debt == 0 {
             (KIND.fresh)()
         } else {
@@ -387,7 +389,8 @@ mod tests {
         );
         let mark = meter.spend(&mut state, then, Cost::new(5), ChargeId::new(1));
         assert!(meter.heal(&mut state, now));
-        meter.give_back(&mut state, now, mark, ChargeId::new(1), Cost::new(5));
+        let (id, cost) = (ChargeId::new(1), Cost::new(5));
+        meter.give_back(&mut state, now, Booked { mark, id, cost }, cost);
         assert_eq!(meter.quota(&state, now).remaining, 15);
     }
 

@@ -42,12 +42,12 @@ M[1] = function()
     return start
   end
 
-  local function give_back(m, state, now, mark, id, cost)
+  local function give_back(m, state, now, mark, id, cost, back)
     local start, used = open(m, state, now)
     if used == 0 or start ~= mark then
       return false
     end
-    used = max(0, used - cost)
+    used = max(0, used - back)
     -- An emptied window is no window: the next charge opens its own.
     if used == 0 then
       state[1], state[2] = nil, nil

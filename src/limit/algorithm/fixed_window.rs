@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::{InvalidMeter, Judge, Kind, Meter, SUM, State, bounds};
+use super::{Booked, InvalidMeter, Judge, Kind, Meter, SUM, State, bounds};
 use crate::limit::{ChargeId, Cost, Quota, Retry, Verdict};
 use crate::time::{Micros, Timestamp};
 
@@ -84,17 +84,17 @@ impl Judge for FixedWindow {
         start.as_micros()
     }
 
-    fn give_back(&self, state: &mut State, now: Timestamp, mark: u64, _id: ChargeId, cost: Cost) {
+    fn give_back(&self, state: &mut State, now: Timestamp, booked: Booked, back: Cost) {
         let (start, used) = self.open(state, now);
-        if used == 0 || start.as_micros() != mark {
+        if used == 0 || start.as_micros() != booked.mark {
             return;
         }
-        let used = used.saturating_sub(cost.get());
+        let used = used.saturating_sub(back.get());
         // An emptied window is no window: the next charge opens its own.
         *state = if used == 0 {
             (KIND.fresh)()
         } else {
-            State::Numbers(smallvec![mark, used])
+            State::Numbers(smallvec![booked.mark, used])
         };
     }
 

@@ -6,7 +6,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::{
-    Bucket, BucketSpec, Entry, FixedWindow, Meter, Refill, SUM, SlidingLog, SlidingWindow, State,
+    Booked, Bucket, BucketSpec, Entry, FixedWindow, Meter, Refill, SUM, SlidingLog, SlidingWindow,
+    State,
 };
 use crate::limit::{ChargeId, Cost, Quota, Retry, Verdict};
 use crate::time::{EXACT, Micros, Timestamp};
@@ -32,6 +33,8 @@ enum Act {
     Force,
     /// Give back what was spent so many charges ago.
     GiveBack(usize),
+    /// Give back half of what was spent so many charges ago.
+    GiveBackHalf(usize),
 }
 
 /// A key under one meter, driven as the driver does.
@@ -40,7 +43,7 @@ struct Key {
     meter: Meter,
     state: State,
     now: u64,
-    spent: Vec<(u64, ChargeId, Cost)>,
+    spent: Vec<Booked>,
     next: u64,
 }
 
@@ -91,17 +94,20 @@ impl Key {
             self.meter
                 .judge()
                 .spend(&mut self.state, Timestamp::from_micros(self.now), cost, id);
-        self.spent.push((mark, id, cost));
+        self.spent.push(Booked { mark, id, cost });
     }
 
-    fn give_back(&mut self, (mark, id, cost): (u64, ChargeId, Cost)) {
-        self.meter.judge().give_back(
-            &mut self.state,
-            Timestamp::from_micros(self.now),
-            mark,
-            id,
-            cost,
-        );
+    fn give_back(&mut self, booked: Booked, back: u32) {
+        let now = Timestamp::from_micros(self.now);
+        let meter = self.meter.judge();
+        meter.give_back(&mut self.state, now, booked, Cost::new(back));
+    }
+
+    fn give_back_nth(&mut self, back: usize, share: impl Fn(u32) -> u32) {
+        if let Some(place) = self.spent.len().checked_sub(back + 1) {
+            let booked = self.spent.remove(place);
+            self.give_back(booked, share(units(booked)));
+        }
     }
 
     /// Takes a step; true when it spent by asking.
@@ -116,12 +122,8 @@ impl Key {
         match step.act {
             Act::Ask if !self.ask(step.cost).passes() => return false,
             Act::Ask | Act::Force => self.spend(step.cost),
-            Act::GiveBack(back) => {
-                if let Some(place) = self.spent.len().checked_sub(back + 1) {
-                    let receipt = self.spent.remove(place);
-                    self.give_back(receipt);
-                }
-            }
+            Act::GiveBack(back) => self.give_back_nth(back, |cost| cost),
+            Act::GiveBackHalf(back) => self.give_back_nth(back, |cost| cost / 2),
         }
         step.act == Act::Ask
     }
@@ -148,6 +150,10 @@ impl Key {
             .chain(entries)
             .collect()
     }
+}
+
+fn units(booked: Booked) -> u32 {
+    u32::try_from(booked.cost.get()).unwrap()
 }
 
 /// The costs that are tried on a key.
@@ -219,7 +225,8 @@ fn anywhere() -> impl Strategy<Value = i64> {
 }
 
 fn any_act() -> impl Strategy<Value = Act> {
-    prop_oneof![8 => Just(Act::Ask), 1 => Just(Act::Force), 2 => (0_usize..4).prop_map(Act::GiveBack)]
+    prop_oneof![8 => Just(Act::Ask), 1 => Just(Act::Force), 2 => (0_usize..4).prop_map(Act::GiveBack),
+        1 => (0_usize..4).prop_map(Act::GiveBackHalf)]
 }
 
 /// Any history of a key, the clock stepping back too.
@@ -264,7 +271,9 @@ proptest! {
         prop_assert_eq!(key.ask(0), Verdict::Allow);
         key.ask(cost);
         key.quota();
-        key.give_back((mark, ChargeId::new(7), Cost::new(cost)));
+        let booked = Booked { mark, id: ChargeId::new(7), cost: Cost::new(cost) };
+        key.give_back(booked, cost);
+        key.give_back(booked, cost / 3);
         key.spend(cost);
         key.quota();
         key.ask(cost);
@@ -382,13 +391,16 @@ proptest! {
 
     #[test]
     fn law_7_giving_back_admits_no_more_than_never_having_charged(
-        meter in meter(), before in asking(), cost in 1_u32..6, between in asking(), after in asking(),
+        meter in meter(), before in asking(), cost in 1_u32..6, kept in 0_u32..6, between in asking(), after in asking(),
     ) {
         let mut with = Key::after(meter, &before);
+        let kept = kept.min(cost) * (cost % 2);
         if !with.ask(cost).passes() {
             return Ok(());
         }
+        // In the other world only what stays was ever charged.
         let mut without = with.clone();
+        without.spend(kept);
         with.spend(cost);
         let receipt = with.spent[with.spent.len() - 1];
         let opened = with.now;
@@ -403,7 +415,7 @@ proptest! {
         for step in between {
             both(&mut with, &mut without, step);
         }
-        with.give_back(receipt);
+        with.give_back(receipt, cost - kept);
         for step in after {
             // A window or an interval stays as its first charge opened it.
             let anchored = matches!(meter, Meter::FixedWindow(_)) || meter.judge().params().get(2).is_some_and(|&s| s > 1);
@@ -419,14 +431,18 @@ proptest! {
     }
 
     #[test]
-    fn law_7_what_is_given_back_at_once_leaves_no_trace(meter in meter(), steps in asking(), cost in 1_u32..6) {
+    fn law_7_what_is_given_back_at_once_leaves_no_trace(
+        meter in meter(), steps in asking(), cost in 1_u32..6, kept in 0_u32..6,
+    ) {
         let mut key = Key::after(meter, &steps);
-        let (before, passes) = (key.quota(), key.ask(cost).passes());
+        let (kept, passes) = (kept.min(cost), key.ask(cost).passes());
+        let mut rest = key.clone();
+        rest.spend(kept);
         key.spend(cost);
         let receipt = key.spent[key.spent.len() - 1];
-        key.give_back(receipt);
-        prop_assert!(key.quota().remaining <= before.remaining);
-        prop_assert!(key.quota() == before || !passes);
+        key.give_back(receipt, cost - kept);
+        prop_assert!(key.quota().remaining <= rest.quota().remaining);
+        prop_assert!(key.quota() == rest.quota() || !passes);
     }
 
     #[test]
@@ -521,5 +537,6 @@ fn raised(meter: Meter, more: u64) -> Meter {
                 .unwrap(),
             )
         }
+        Meter::Block(_) => unreachable!("nothing is reserved with a block"),
     }
 }

@@ -7,6 +7,7 @@
 --   newest  time of the newest entry, or nil    after   entries later than this count
 --   added   cost by member, all at `now`        lump    sum of added
 --   removed members that leave                  gone    how many
+--   reduced what members cost that stay in part times   when those were spent
 --   trim    entries up to this time leave       clear   all leave
 M[2] = function()
   local TOTAL = 'total'
@@ -24,7 +25,7 @@ M[2] = function()
   end
 
   local function load(m, key, now)
-    local state = { key = key, sum = 0, added = {}, lump = 0, removed = {}, gone = 0 }
+    local state = { key = key, sum = 0, added = {}, lump = 0, removed = {}, gone = 0, reduced = {}, times = {} }
     local head = redis.pcall('ZRANGE', key, 0, 1, 'WITHSCORES')
     if head.err then
       return false
@@ -128,7 +129,7 @@ M[2] = function()
           end
         end
         if not state.removed[found[e]] then
-          over = over - cost_of(found[e])
+          over = over - (state.reduced[found[e]] or cost_of(found[e]))
           if over <= 0 then
             return AFTER, time + window - now
           end
@@ -148,17 +149,28 @@ M[2] = function()
     return now
   end
 
-  local function give_back(m, state, now, mark, id, cost)
+  local function give_back(m, state, now, mark, id, cost, back)
     local member, time = format('%.0f:%.0f', id, cost), now
+    local left = max(0, cost - back)
     if state.added[member] then
       state.added[member] = nil
       state.lump = state.lump - cost
-    elseif not state.stored or state.removed[member] then
+      if left > 0 then
+        state.added[format('%.0f:%.0f', id, left)] = left
+        state.lump = state.lump + left
+        state.sum = state.sum + left
+      end
+    elseif not state.stored or state.removed[member] or state.reduced[member] then
       return false
     else
       time = tonumber(call('ZSCORE', state.key, member) or nil)
       if not time or time <= state.after then
         return false
+      end
+      if left > 0 then
+        state.reduced[member], state.times[member] = left, time
+        state.sum = state.sum - cost + left
+        return true
       end
     end
     state.removed[member] = true
@@ -189,6 +201,11 @@ M[2] = function()
     end
     for member in pairs(state.removed) do
       call('ZREM', key, member)
+    end
+    for member, left in pairs(state.reduced) do
+      local score, id = format('%.0f', state.times[member]), string.match(member, '^%d+')
+      call('ZREM', key, member)
+      call('ZADD', key, score, format('%s:%.0f', id, left))
     end
     local score = format('%.0f', now)
     local add = { 'ZADD', key, format('%.0f', -1 - state.sum), TOTAL }

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::{Entry, InvalidMeter, Judge, Kind, Meter, State, bounds};
+use super::{Booked, Entry, InvalidMeter, Judge, Kind, Meter, State, bounds};
 use crate::limit::{ChargeId, Cost, Quota, Retry, Verdict};
 use crate::time::{Micros, Timestamp};
 
@@ -120,14 +120,23 @@ impl Judge for SlidingLog {
         now.as_micros()
     }
 
-    fn give_back(&self, state: &mut State, now: Timestamp, _mark: u64, id: ChargeId, cost: Cost) {
+    fn give_back(&self, state: &mut State, now: Timestamp, booked: Booked, back: Cost) {
         let same = |entry: &Entry| {
-            entry.id == id && entry.cost == cost.get() && entry.at.after(self.window) > now
+            entry.id == booked.id
+                && entry.cost == booked.cost.get()
+                && entry.at.after(self.window) > now
         };
         if let State::Log(entries) = state
             && let Some(place) = entries.iter().position(same)
         {
-            entries.remove(place);
+            match entries.get_mut(place) {
+                Some(entry) if back < booked.cost => {
+                    entry.cost = entry.cost.saturating_sub(back.get());
+                }
+                _ => {
+                    entries.remove(place);
+                }
+            }
         }
     }
 

@@ -95,7 +95,7 @@ M[3] = function()
     return current
   end
 
-  local function give_back(m, state, now, mark, id, cost)
+  local function give_back(m, state, now, mark, id, cost, back)
     local _, newest, live = view(m, state, now)
     local place = newest - mark
     if place < 0 or place >= live then
@@ -104,7 +104,7 @@ M[3] = function()
     for i = #state, live + 2, -1 do
       state[i] = nil
     end
-    state[place + 2] = max(0, state[place + 2] - cost)
+    state[place + 2] = max(0, state[place + 2] - back)
     trim(state)
     return true
   end

@@ -4,7 +4,7 @@ use std::num::NonZeroU32;
 
 use smallvec::{SmallVec, smallvec};
 
-use super::{InvalidMeter, Judge, Kind, Meter, SUM, State, bounds};
+use super::{Booked, InvalidMeter, Judge, Kind, Meter, SUM, State, bounds};
 use crate::limit::{ChargeId, Cost, Quota, Retry, Verdict};
 use crate::time::{Micros, Timestamp};
 
@@ -52,6 +52,12 @@ impl SlidingWindow {
         bounds::window(window, Micros::new(10_000))?;
         let length = window.get().div_ceil(10_000).saturating_mul(1_000);
         Ok(Self { amount, length })
+    }
+
+    /// The same with another amount, at least 1 and at most 2^52.
+    pub(super) fn with_amount(self, amount: u64) -> Self {
+        let amount = amount.clamp(1, SUM);
+        Self { amount, ..self }
     }
 
     /// Index of the sub-window that holds `now`.
@@ -156,11 +162,11 @@ impl Judge for SlidingWindow {
         current
     }
 
-    fn give_back(&self, state: &mut State, now: Timestamp, mark: u64, _id: ChargeId, cost: Cost) {
+    fn give_back(&self, state: &mut State, now: Timestamp, booked: Booked, back: Cost) {
         let view = self.view(state, now);
         let newest = view.current.saturating_sub(view.shift);
         let place = newest
-            .checked_sub(mark)
+            .checked_sub(booked.mark)
             .and_then(|age| usize::try_from(age).ok());
         let Some(place) = place.filter(|&place| place < view.counts.len()) else {
             return;
@@ -168,7 +174,7 @@ impl Judge for SlidingWindow {
         let mut numbers: SmallVec<[u64; 4]> = smallvec![newest];
         numbers.extend_from_slice(view.counts);
         if let Some(count) = numbers.get_mut(place.saturating_add(1)) {
-            *count = count.saturating_sub(cost.get());
+            *count = count.saturating_sub(back.get());
         }
         *state = State::Numbers(trim(numbers));
     }

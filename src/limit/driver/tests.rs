@@ -1,6 +1,6 @@
 use super::*;
 use crate::limit::algorithm::FixedWindow;
-use crate::limit::{ChargeId, Cost, Key, Meter};
+use crate::limit::{ChargeId, Cost, Key, Meter, When};
 
 const NOW: Timestamp = Timestamp::from_micros(1_796_069_731_123_456);
 
@@ -11,7 +11,13 @@ fn charge(amount: u64, cost: u32, stake: Stake) -> Charge {
         cost: Cost::new(cost),
         id: ChargeId::new(1),
         stake,
+        limit: 0,
+        spent: When::Admitted,
     }
+}
+
+fn of(limit: u32, charge: Charge) -> Charge {
+    Charge { limit, ..charge }
 }
 
 fn decide_fresh(charges: &[Charge]) -> (Ruling, Vec<State>) {
@@ -44,8 +50,8 @@ fn one_rejection_spends_nothing() {
 fn a_watching_rejection_only_reports() {
     let charges = [
         charge(5, 2, Stake::Binding),
-        charge(1, 2, Stake::Watching),
-        charge(4, 2, Stake::Watching),
+        of(1, charge(1, 2, Stake::Watching)),
+        of(2, charge(4, 2, Stake::Watching)),
     ];
     let (ruling, states) = decide_fresh(&charges);
     assert_eq!((ruling.retry(), ruling.spent()), (None, true));
@@ -54,6 +60,14 @@ fn a_watching_rejection_only_reports() {
         [false, true, false]
     );
     assert_eq!(ruling.receipts(&charges).count(), 2);
+}
+
+#[test]
+fn a_watching_limit_spends_all_of_its_charges_or_none() {
+    let charges = [charge(5, 2, Stake::Watching), charge(1, 2, Stake::Watching)];
+    let (ruling, states) = decide_fresh(&charges);
+    assert_eq!((ruling.retry(), ruling.spent()), (None, false));
+    assert!(states.iter().all(State::is_fresh));
 }
 
 #[test]

@@ -246,6 +246,7 @@ pub(super) fn policy(upstream: SocketAddr) -> Policy {
             wait: Duration::ZERO,
             grace: Duration::from_secs(5),
         },
+        cors: None,
         access_log: Some(AccessLog {
             sample_allowed: 1000,
             mask_query: vec!["token".to_owned()],

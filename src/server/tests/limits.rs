@@ -6,7 +6,7 @@ use super::harness::{House, OK, answering, policy, run};
 use crate::limit::algorithm::{Bucket, BucketSpec, FixedWindow, Refill};
 use crate::limit::key::{IfMissing, Source};
 use crate::limit::{Cost, KeySpec, Meter};
-use crate::policy::{Amount, Count, IfDown, Limit, LimitMode, Policy, Preflight};
+use crate::policy::{Amount, CostRule, Count, IfDown, Limit, LimitMode, Policy, Preflight, Reply};
 use crate::route::{Index, Matcher, Width};
 use crate::time::Micros;
 
@@ -37,11 +37,12 @@ fn limited(mut policy: Policy, meter: Meter, quota: u64, cost: u32) -> Policy {
             burst: None,
             words: format!("{quota} per minute").into(),
         }],
-        cost: Cost::new(cost),
+        cost: CostRule::Fixed(Cost::new(cost)),
         count: Count::Every,
         mode: LimitMode::Enforce,
         preflight: Preflight::Count,
         if_down: IfDown::Local,
+        reply: Reply::default(),
     });
     policy.limit_index = Index::new(Width::Wide, [(0, Matcher::default())]);
     policy

@@ -3,7 +3,7 @@ use std::sync::atomic::AtomicU64;
 
 use super::*;
 use crate::limit::algorithm::{Bucket, BucketSpec, FixedWindow, Refill, SlidingLog, SlidingWindow};
-use crate::limit::{ChargeId, Cost, Stake};
+use crate::limit::{ChargeId, Cost, Stake, When};
 use crate::telemetry::Registry;
 
 const START: u64 = 1_800_000_000_000_000;
@@ -30,6 +30,8 @@ fn charge(who: &str, limit: &str, meter: Meter) -> Charge {
         cost: Cost::ONE,
         id: ChargeId::new(NEXT.fetch_add(1, Ordering::Relaxed)),
         stake: Stake::Binding,
+        limit: 0,
+        spent: When::Admitted,
     }
 }
 

@@ -1,21 +1,21 @@
-//! How what waits travels: many requests and receipts in one call.
+//! How what waits travels: many requests and settlements in one call.
 
 use std::sync::Arc;
 
 use super::super::StoreError;
-use super::queue::{Ask, Queue};
+use super::queue::{Ask, Queue, Settlement};
 use super::script::{Call, ForeignValue, MAX_KEYS};
-use crate::limit::{Charge, Receipt, Ruling};
+use crate::limit::{Charge, Ruling};
 
-/// So many receipts travel in one call at most.
-const RECEIPTS_A_CALL: usize = 256;
+/// So many settlements travel in one call at most.
+const SETTLEMENTS_A_CALL: usize = 256;
 
 /// One call, and who waits for its answers.
 #[derive(Debug)]
 pub(super) struct Batch {
     call: Call,
     asks: Vec<Ask>,
-    receipts: usize,
+    settlements: usize,
     queue: Arc<Queue>,
 }
 
@@ -24,7 +24,7 @@ impl Batch {
         Self {
             call: Call::new(),
             asks: Vec::new(),
-            receipts: 0,
+            settlements: 0,
             queue,
         }
     }
@@ -34,8 +34,8 @@ impl Batch {
         self.is_empty() || self.call.has_room_for(charges)
     }
 
-    pub(super) fn has_room_for_a_receipt(&self) -> bool {
-        self.receipts < RECEIPTS_A_CALL && self.call.key_count() < MAX_KEYS
+    pub(super) fn has_room_for_a_settlement(&self) -> bool {
+        self.settlements < SETTLEMENTS_A_CALL && self.call.key_count() < MAX_KEYS
     }
 
     pub(super) fn ask(&mut self, ask: Ask) {
@@ -43,13 +43,16 @@ impl Batch {
         self.asks.push(ask);
     }
 
-    pub(super) fn give_back(&mut self, receipt: &Receipt) {
-        self.call.give_back(receipt);
-        self.receipts += 1;
+    pub(super) fn settle(&mut self, settlement: &Settlement) {
+        match settlement {
+            Settlement::GiveBack(receipt) => self.call.give_back(receipt),
+            Settlement::Spend(charge) => self.call.spend(charge),
+        }
+        self.settlements += 1;
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.asks.is_empty() && self.receipts == 0
+        self.asks.is_empty() && self.settlements == 0
     }
 
     /// What is sent.
@@ -74,11 +77,11 @@ impl Batch {
                 }
             }
         }
-        self.receipts = 0;
+        self.settlements = 0;
         foreign
     }
 
-    /// Tells every request that there is no ruling. Receipts are lost: they may have arrived, and go at most once.
+    /// Tells every request that there is no ruling. Settlements are lost: they may have arrived, and go at most once.
     pub(super) fn fail(mut self, error: &StoreError) {
         for ask in self.asks.drain(..) {
             ask.reply(Err(error.clone()));
@@ -88,7 +91,7 @@ impl Batch {
 
 impl Drop for Batch {
     fn drop(&mut self) {
-        for _ in 0..self.receipts {
+        for _ in 0..self.settlements {
             self.queue.events.settlement_dropped();
         }
         self.queue.arrived();

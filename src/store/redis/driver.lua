@@ -1,11 +1,13 @@
 -- The driver; the twin of limit/driver.rs. Operations:
---   1 judge      n, then n times: key, algorithm, stake, cost, id, parameters
---   2 give back  key, algorithm, parameters, cost, id, mark
+--   1 judge      n, then n times: key, algorithm, terms, cost, id, parameters
+--   2 give back  key, algorithm, parameters, cost, id, mark, how much of the cost
 --   3 spend      key, algorithm, parameters, cost, id (without asking)
 -- Reply: the time, then for each judge its status and, unless a value was foreign, for each charge: verdict, wait,
 -- remaining, reset after, whether it was booked, mark.
 local JUDGE, GIVE_BACK, SPEND = 1, 2, 3
+-- Terms: stake + 2 x when + 8 x limit.
 local BINDING = 0
+local ADMITTED, TRIED, REJECTED, SETTLED = 0, 1, 2, 3
 local REFUSED, SPENT, FOREIGN = 0, 1, 2
 
 local now, slack = tonumber(ARGV[2]), 3600000
@@ -98,11 +100,29 @@ local function load(kind, m, k)
 end
 
 local out, size = { now }, 1
-local places, verdicts, waits = {}, {}, {}
+local places, verdicts, waits, rejecting = {}, {}, {}, {}
+
+-- Whether a charge of these terms is spent if it passes, where the first n of `rejecting` reject.
+local function is_spent(terms, n)
+  local when, limit = floor(terms / 2) % 4, floor(terms / 8)
+  if when == SETTLED then
+    return false
+  end
+  for r = 1, n do
+    local other = rejecting[r]
+    local binds, own, its = other % 2 == BINDING, floor(other / 8) == limit, floor(other / 2) % 4
+    if when == ADMITTED and (binds or own and its ~= TRIED) or when == TRIED and binds and not own then
+      return false
+    elseif when == REJECTED and own and its == ADMITTED then
+      return true
+    end
+  end
+  return when ~= REJECTED
+end
 
 -- Judges the n charges from place i on; the place behind them.
 local function decide(i, n)
-  local foreign, refused = false, false
+  local foreign, refused, rejections = false, false, 0
   for c = 1, n do
     local kind = algorithm(N[i + 1])
     local state = load(kind, i + 5, N[i])
@@ -110,7 +130,12 @@ local function decide(i, n)
     if state then
       local verdict, wait = kind.judge(i + 5, state, now, N[i + 3])
       verdicts[c], waits[c] = verdict, wait
-      refused = refused or N[i + 2] == BINDING and verdict > DELAY
+      if verdict > DELAY then
+        local terms = N[i + 2]
+        rejections = rejections + 1
+        rejecting[rejections] = terms
+        refused = refused or terms % 2 == BINDING
+      end
     else
       foreign = true
     end
@@ -127,9 +152,12 @@ local function decide(i, n)
     local k, kind, cost = N[p], algorithm(N[p + 1]), N[p + 3]
     local state, m = states[k], p + 5
     local booked, mark = 0, 0
-    if not refused and verdicts[c] <= DELAY and cost > 0 then
+    if verdicts[c] <= DELAY and cost > 0 and is_spent(N[p + 2], rejections) then
       booked, mark = 1, kind.spend(m, state, now, cost, N[p + 4])
       changed[k] = kind
+      if floor(N[p + 2] / 2) % 4 == REJECTED then
+        verdicts[c], waits[c] = kind.judge(m, state, now, cost)
+      end
     end
     local remaining, reset = kind.quota(m, state, now)
     resets[k] = reset
@@ -144,10 +172,10 @@ local function give_back(i)
   local k, kind, m = N[i], algorithm(N[i + 1]), i + 2
   local state = load(kind, m, k)
   i = m + kind.params
-  if state and kind.give_back(m, state, now, N[i + 2], N[i + 1], N[i]) then
+  if state and kind.give_back(m, state, now, N[i + 2], N[i + 1], N[i], N[i + 3]) then
     changed[k], meters[k], resets[k] = kind, m, nil
   end
-  return i + 3
+  return i + 4
 end
 
 local function spend(i)

@@ -144,4 +144,14 @@ mod tests {
         assert!(want.detail.contains("volatile-ttl") && want.detail.contains("100 bytes"));
         assert_eq!(evicting("nothing of the kind"), None);
     }
+
+    #[test]
+    fn every_command_of_the_script_is_looked_for() {
+        let text = crate::store::redis::script::text();
+        for call in text.split("call('").skip(1) {
+            let name = call.split('\'').next().unwrap();
+            let listed = COMMANDS.iter().any(|words| words.first() == Some(&name));
+            assert!(listed || name == "TIME", "{name}");
+        }
+    }
 }

@@ -12,7 +12,7 @@ use super::fault::{Connection, Fault};
 use super::queue::{self, Queue};
 use super::script::{Call, ForeignValue};
 use crate::limit::algorithm::FixedWindow;
-use crate::limit::{Charge, ChargeId, Cost, Key, Meter, Ruling, Stake};
+use crate::limit::{Charge, ChargeId, Cost, Key, Meter, Ruling, Stake, When};
 use crate::telemetry::Events;
 use crate::time::Micros;
 
@@ -222,6 +222,8 @@ impl Pump {
             cost: Cost::ONE,
             id: ChargeId::new(0),
             stake: Stake::Binding,
+            limit: 0,
+            spent: When::Admitted,
         }]);
         let reply = link.call(&call, |detour| self.note(detour)).await?;
         decode(&reply, &call)?;

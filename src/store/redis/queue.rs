@@ -12,8 +12,8 @@ use crate::telemetry::Events;
 
 /// So many charges wait at most.
 const CHARGES: usize = 1024;
-/// So many receipts wait at most.
-const RECEIPTS: usize = 4096;
+/// So many settlements wait at most.
+const SETTLEMENTS: usize = 4096;
 
 /// The answer to a request: what was spent goes back unless someone takes it.
 type Answer = Result<Spent, StoreError>;
@@ -33,7 +33,7 @@ pub(super) struct Queue {
 struct Waiting {
     items: VecDeque<Item>,
     charges: usize,
-    receipts: usize,
+    settlements: usize,
     link: Link,
     /// A call is under way.
     travelling: bool,
@@ -55,7 +55,16 @@ pub(super) enum Link {
 #[derive(Debug)]
 enum Item {
     Ask(Ask),
+    Settle(Settlement),
+}
+
+/// What is only told, never asked.
+#[derive(Debug)]
+pub(super) enum Settlement {
+    /// Gives back what a receipt says.
     GiveBack(Receipt),
+    /// Spends without asking.
+    Spend(Charge),
 }
 
 #[derive(Debug)]
@@ -101,7 +110,7 @@ impl Queue {
             waiting: Mutex::new(Waiting {
                 items: VecDeque::new(),
                 charges: 0,
-                receipts: 0,
+                settlements: 0,
                 link: Link::Hopeful,
                 travelling: false,
                 full: false,
@@ -140,14 +149,23 @@ impl Queue {
 
     /// Puts a receipt behind what waits already.
     pub(super) fn give_back(&self, receipt: Receipt) {
+        self.settle(Settlement::GiveBack(receipt));
+    }
+
+    /// Puts a charge that is not asked for behind what waits already.
+    pub(super) fn spend(&self, charge: Charge) {
+        self.settle(Settlement::Spend(charge));
+    }
+
+    fn settle(&self, settlement: Settlement) {
         let mut waiting = self.lock();
-        if waiting.receipts >= RECEIPTS || waiting.link == Link::Closed {
+        if waiting.settlements >= SETTLEMENTS || waiting.link == Link::Closed {
             drop(waiting);
             self.events.settlement_dropped();
             return;
         }
-        waiting.receipts += 1;
-        waiting.items.push_back(Item::GiveBack(receipt));
+        waiting.settlements += 1;
+        waiting.items.push_back(Item::Settle(settlement));
         drop(waiting);
         self.ready.notify_one();
     }
@@ -159,8 +177,8 @@ impl Queue {
         while let Some(item) = waiting.items.front() {
             match item {
                 Item::Ask(ask) if !batch.has_room_for(&ask.charges) => break,
-                Item::GiveBack(_) if !batch.has_room_for_a_receipt() => break,
-                Item::Ask(_) | Item::GiveBack(_) => {}
+                Item::Settle(_) if !batch.has_room_for_a_settlement() => break,
+                Item::Ask(_) | Item::Settle(_) => {}
             }
             match waiting.items.pop_front() {
                 Some(Item::Ask(ask)) => {
@@ -169,9 +187,9 @@ impl Queue {
                         batch.ask(ask);
                     }
                 }
-                Some(Item::GiveBack(receipt)) => {
-                    waiting.receipts -= 1;
-                    batch.give_back(&receipt);
+                Some(Item::Settle(settlement)) => {
+                    waiting.settlements -= 1;
+                    batch.settle(&settlement);
                 }
                 None => {}
             }
@@ -195,7 +213,8 @@ impl Queue {
         }
     }
 
-    /// Says how the connection is. Requests that wait for one that is down are told so; receipts go on waiting.
+    /// Says how the connection is. Requests that wait for one that is down are told so; settlements go on
+    /// waiting.
     pub(super) fn set_link(&self, link: Link) {
         let mut waiting = self.lock();
         if waiting.link == Link::Closed {
@@ -206,10 +225,10 @@ impl Queue {
             return;
         }
         waiting.charges = 0;
-        let (asks, receipts): (VecDeque<_>, VecDeque<_>) = std::mem::take(&mut waiting.items)
+        let (asks, settlements): (VecDeque<_>, VecDeque<_>) = std::mem::take(&mut waiting.items)
             .into_iter()
             .partition(|item| matches!(item, Item::Ask(_)));
-        waiting.items = receipts;
+        waiting.items = settlements;
         drop(waiting);
         for ask in asks {
             if let Item::Ask(ask) = ask {

@@ -6,7 +6,9 @@ use std::sync::LazyLock;
 use smallvec::SmallVec;
 
 use crate::limit::algorithm::KINDS;
-use crate::limit::{Charge, Decision, Key, Meter, Quota, Receipt, Retry, Ruling, Stake, Verdict};
+use crate::limit::{
+    Charge, Decision, Key, Meter, Quota, Receipt, Retry, Ruling, Stake, Verdict, When,
+};
 use crate::time::{EXACT, Micros, Timestamp};
 
 /// How many requests one call carries at most.
@@ -22,6 +24,11 @@ mod wire {
 
     pub(super) const BINDING: u64 = 0;
     pub(super) const WATCHING: u64 = 1;
+
+    pub(super) const ADMITTED: u64 = 0;
+    pub(super) const TRIED: u64 = 1;
+    pub(super) const REJECTED: u64 = 2;
+    pub(super) const SETTLED: u64 = 3;
 
     pub(super) const REFUSED: u64 = 0;
     pub(super) const SPENT: u64 = 1;
@@ -99,10 +106,7 @@ impl Call {
         self.push(u64::try_from(charges.len()).unwrap_or(EXACT));
         for charge in charges {
             self.push_counter(&charge.key, &charge.meter);
-            self.push(match charge.stake {
-                Stake::Binding => wire::BINDING,
-                Stake::Watching => wire::WATCHING,
-            });
+            self.push(terms(charge));
             self.push(charge.cost.get());
             self.push(charge.id.get());
             self.push_params(&charge.meter);
@@ -111,7 +115,7 @@ impl Call {
             .push(charges.iter().map(|charge| charge.stake).collect());
     }
 
-    /// Gives a charge back, as far as it still counts.
+    /// Gives a charge or a part of it back, as far as it still counts.
     pub fn give_back(&mut self, receipt: &Receipt) {
         self.push(wire::GIVE_BACK);
         self.push_counter(&receipt.key, &receipt.meter);
@@ -119,6 +123,7 @@ impl Call {
         self.push(receipt.cost.get());
         self.push(receipt.id.get());
         self.push(receipt.mark);
+        self.push(receipt.back.get());
     }
 
     /// Spends a charge without asking.
@@ -221,6 +226,21 @@ impl Call {
         self.push(place);
         self.push(meter.kind().code);
     }
+}
+
+/// Whether a charge binds, when it is spent, and which limit it belongs to, in one number.
+fn terms(charge: &Charge) -> u64 {
+    let stake = match charge.stake {
+        Stake::Binding => wire::BINDING,
+        Stake::Watching => wire::WATCHING,
+    };
+    let spent = match charge.spent {
+        When::Admitted => wire::ADMITTED,
+        When::Tried => wire::TRIED,
+        When::Rejected => wire::REJECTED,
+        When::Settled => wire::SETTLED,
+    };
+    stake | spent << 1 | u64::from(charge.limit) << 3
 }
 
 /// What is left of a reply.

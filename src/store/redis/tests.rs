@@ -8,7 +8,7 @@ use redis::Value;
 
 use self::server::Server;
 use crate::limit::algorithm::SlidingWindow;
-use crate::limit::{Charge, ChargeId, Cost, Key, Meter, Ruling, Stake};
+use crate::limit::{Charge, ChargeId, Cost, Key, Meter, Ruling, Stake, When};
 use crate::policy::{RedisAddress, RedisSpec, Secret, StoreSpec};
 use crate::store::{Clock, Origin, Shared, Store, StoreError};
 use crate::telemetry::{Events, Registry};
@@ -59,6 +59,8 @@ fn charge(who: &str, amount: u64) -> Charge {
         cost: Cost::ONE,
         id: ChargeId::new(NEXT.fetch_add(1, Ordering::Relaxed)),
         stake: Stake::Binding,
+        limit: 0,
+        spent: When::Admitted,
     }
 }
 

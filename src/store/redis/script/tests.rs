@@ -10,6 +10,8 @@ fn charge(key: &str, stake: Stake) -> Charge {
         cost: Cost::new(3),
         id: ChargeId::new(42),
         stake,
+        limit: 0,
+        spent: When::Admitted,
     }
 }
 
@@ -65,7 +67,7 @@ fn equal_keys_travel_once() {
     assert_eq!(call.keys(), [Key::new("a"), Key::new("b")]);
     let expected = pack(&[
         1, 2, 1, 1, 0, 3, 42, 7, 1_000_000, 2, 1, 1, 3, 42, 7, 1_000_000, // judge
-        2, 2, 1, 7, 1_000_000, 3, 42, 9, // give back
+        2, 2, 1, 7, 1_000_000, 3, 42, 9, 3, // give back
         3, 1, 1, 7, 1_000_000, 3, 42, // spend
     ]);
     assert_eq!(call.packed(), expected);
