@@ -29,8 +29,8 @@ fn a_server_that_stands_still() {
     let (redis, upstream) = (RedisServer::start(), Upstream::echo());
     let outage = Outage::before(&store(&redis), &upstream);
     redis.signal("STOP");
-    let crowd = parallel(200, &[outage.gateway.address], "/open/crowd", &[]);
-    assert_eq!(crowd, [200; 200]);
+    let crowd = parallel(200, &[outage.gateway.address], "/closed/crowd", &[]);
+    assert_eq!(crowd, [503; 200]);
     outage.holds(&["timeout"]);
     // The connection is given up, and no new one is answered.
     outage.holds_on(Duration::from_secs(3));

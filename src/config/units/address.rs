@@ -215,7 +215,8 @@ fn redis_over_tcp(
         "redis" => Transport::Plain,
         "rediss" => Transport::Tls,
         other => {
-            let meant = crate::config::nearest::nearest(other, ["redis", "rediss", "unix"]);
+            let meant = crate::config::nearest::nearest(other, ["redis", "rediss", "unix"])
+                .filter(|meant| *meant != other);
             return Err(Wrong::new(format!("`{other}` is not a scheme of a store"))
                 .help(forms)
                 .meant(meant));
