@@ -1,5 +1,6 @@
 //! From what was typed to what it means: every name resolved, every check made, every error noted.
 
+mod calendars;
 mod limits;
 mod meters;
 mod queues;

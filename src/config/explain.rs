@@ -14,6 +14,7 @@ use crate::policy::{
     Cors, Credentials, HeaderFields, HostRule, IfDown, LegacyReset, Limit, LimitMode, Mode,
     Origins, Policy, Preflight, RateLimitDialect, RedisAddress, Reply, ReplyBody, StoreSpec,
 };
+use crate::time::{Calendar, Unit};
 
 /// What a policy no longer knows: how its matchers were written.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -80,6 +81,22 @@ pub(super) fn sentence(
         Algorithm::TokenBucket | Algorithm::LeakyBucket => {
             format!("{said}: at most {once} at once, then one every {every}")
         }
+    }
+}
+
+/// One amount: "10000 per calendar day in Europe/Paris: from midnight to midnight there".
+pub(super) fn calendar(rate: &RateDecl, calendar: &Calendar) -> String {
+    let place = match calendar.zone() {
+        Calendar::UTC => "UTC",
+        _ => "there",
+    };
+    let words = rate.words();
+    match calendar.unit() {
+        Unit::Minute => format!("{words}: from one full minute to the next, {place}"),
+        Unit::Hour => format!("{words}: from one full hour to the next, {place}"),
+        Unit::Day => format!("{words}: from midnight to midnight {place}"),
+        Unit::Week => format!("{words}: from Monday to Monday, midnight {place}"),
+        Unit::Month => format!("{words}: from the first to the first, midnight {place}"),
     }
 }
 

@@ -1,9 +1,12 @@
 use std::path::Path;
+use std::time::Duration;
 
 use proptest::prelude::*;
 
 use super::{Loaded, Report, from_arguments, load, parse};
 use crate::policy::{RedisAddress, Secret, StoreSpec, TlsSpec};
+use crate::policy::{RedisAddress, StoreSpec};
+use crate::time::Calendar;
 
 const SHIPPED: &str = include_str!("../../gateway.yaml");
 
@@ -149,6 +152,41 @@ limits:
         loaded.policy.limits[1].per.if_missing,
         crate::limit::key::IfMissing::Skip
     );
+}
+
+#[test]
+fn a_calendar_stands_beside_other_amounts_and_says_so_in_the_key() {
+    let loaded = read(&with_limit(
+        "allow: [10 per second, 1000 per calendar day in Europe/Paris, 9 per calendar month]",
+    ))
+    .unwrap();
+    let amounts = &loaded.policy.limits[0].amounts;
+    let codes: Vec<&str> = amounts.iter().map(|amount| &*amount.code).collect();
+    assert_eq!(codes, ["sw1s", "cal-day-Europe/Paris", "cal-month"]);
+    let name = &loaded.policy.limits[0].name;
+    let shown: Vec<String> = amounts
+        .iter()
+        .map(|amount| amount.shown_as.replace(&**name, "x"))
+        .collect();
+    assert_eq!(shown, ["x-1s", "x-day", "x-month"]);
+    let windows: Vec<_> = amounts.iter().map(|amount| amount.window).collect();
+    let seconds = |seconds| Some(Duration::from_secs(seconds));
+    assert_eq!(windows, [seconds(1), seconds(86_400), None]);
+    let text = loaded.explain();
+    for sentence in [
+        "1000 per calendar day in Europe/Paris: from midnight to midnight there",
+        "9 per calendar month: from the first to the first, midnight UTC",
+    ] {
+        assert!(text.contains(sentence), "{text}");
+    }
+}
+
+#[test]
+fn every_zone_makes_a_code_without_the_marks_of_a_key() {
+    for zone in Calendar::zones() {
+        let marks = |c: char| matches!(c, ':' | '{' | '}' | ',' | '@' | '=' | ' ');
+        assert!(!zone.contains(marks), "{zone}");
+    }
 }
 
 #[test]

@@ -8,6 +8,8 @@
     reason = "what stands beside the tests fails like them"
 )]
 
+#[path = "../differential/calendars.rs"]
+mod calendars;
 #[path = "../differential/golden.rs"]
 mod golden;
 #[path = "../differential/mistakes.rs"]
@@ -18,3 +20,16 @@ mod reports;
 mod server;
 #[path = "../differential/walk.rs"]
 mod walk;
+
+#[test]
+fn no_module_is_missing() {
+    let modules = |text: &'static str| -> Vec<_> {
+        text.lines()
+            .filter(|line| line.starts_with("mod "))
+            .collect()
+    };
+    assert_eq!(
+        modules(include_str!("main.rs")),
+        modules(include_str!("../differential/main.rs"))
+    );
+}

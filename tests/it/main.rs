@@ -17,6 +17,7 @@
 mod support;
 
 mod admission;
+mod calendar;
 mod configuration;
 mod cors;
 mod documentation;
