@@ -5,7 +5,6 @@ use proptest::prelude::*;
 
 use super::{Loaded, Report, from_arguments, load, parse};
 use crate::policy::{RedisAddress, Secret, StoreSpec, TlsSpec};
-use crate::policy::{RedisAddress, StoreSpec};
 use crate::time::Calendar;
 
 const SHIPPED: &str = include_str!("../../gateway.yaml");
