@@ -37,6 +37,8 @@ pub(super) struct LimitWords {
     pub(super) amounts: Vec<String>,
     /// The answers that count; none: every request.
     pub(super) count: Option<String>,
+    /// What a request costs; none: 1.
+    pub(super) cost: Option<String>,
 }
 
 /// One amount: "100 per minute, burst 20: at most 20 at once, then one every 600 ms".
@@ -273,6 +275,9 @@ fn describe(out: &mut String, limit: &Limit, words: &LimitWords, policy: &Policy
     }
     if let Some(answers) = &words.count {
         line(out, &format!("    counts only what is answered {answers}"));
+    }
+    if let Some(cost) = &words.cost {
+        line(out, &format!("    {cost}"));
     }
     if let Some(reply) = reply(&limit.reply) {
         line(out, &format!("    {reply}"));

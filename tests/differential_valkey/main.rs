@@ -16,6 +16,8 @@ mod golden;
 mod mistakes;
 #[path = "../differential/reports.rs"]
 mod reports;
+#[path = "../differential/returning.rs"]
+mod returning;
 #[path = "../differential/server.rs"]
 mod server;
 #[path = "../differential/walk.rs"]

@@ -20,6 +20,7 @@ mod admission;
 mod calendar;
 mod configuration;
 mod cors;
+mod costs;
 mod documentation;
 mod fields;
 mod identity;

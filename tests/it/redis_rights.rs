@@ -1,6 +1,6 @@
 //! What the user of the gateway may do in Redis, and what happens when it may not.
 
-use crate::support::{Gateway, Outage, RedisServer, Upstream, codes};
+use crate::support::{Gateway, Outage, RedisServer, Upstream, codes, ways};
 
 /// The page that names what is needed.
 const PAGE: &str = include_str!("../../docs/redis.md");
@@ -35,18 +35,20 @@ fn documented() -> Vec<&'static str> {
 fn the_documented_rules_are_enough() {
     let (redis, upstream) = (RedisServer::start(), Upstream::echo());
     user(&redis, &documented());
-    for algorithm in crate::admission::ALGORITHMS {
+    for way in ways() {
+        redis.command(&["FLUSHALL"]);
         redis.command(&["ACL", "LOG", "RESET"]);
         let gateway = Gateway::start(&format!(
-            "access_log: off\nstore:\n{}  deadline: 5s\nupstream: {}\nlimits:\n  n:\n    per: header X-Key\n    if_down: deny\n    algorithm: {algorithm}\n    allow: 2 per hour\n",
+            "access_log: off\nstore:\n{}  deadline: 5s\nupstream: {}\nlimits:\n  n:\n    per: header X-Key\n    if_down: deny\n{}",
             store(&redis),
-            upstream.url()
+            upstream.url(),
+            way.lines(2)
         ));
         for key in ["X-Key: a", "X-Key: b"] {
             assert_eq!(
                 codes(3, gateway.address, "/", &[key]),
                 [200, 200, 429],
-                "{algorithm}"
+                "{way}"
             );
         }
         let metrics = gateway.metrics();

@@ -10,10 +10,10 @@ use super::super::key::Per;
 use super::super::nearest::nearest;
 use super::super::report::{Findings, Span};
 use super::routes::{Routes, captures};
-use super::{check_name, check_routes_exist, exact, meters, queues, words};
+use super::{check_name, check_routes_exist, costs, exact, meters, queues, words};
 use crate::limit::KeySpec;
 use crate::limit::key::Source;
-use crate::policy::{CostRule, Count, Limit, Preflight};
+use crate::policy::{Count, Limit, Preflight};
 use crate::route::{Index, Matcher, PathPattern, Width};
 
 /// Limits, with what they apply to.
@@ -164,8 +164,8 @@ fn limit(
             },
         },
         per_words: Arc::from(per.words.as_str()),
+        cost: costs::cost(decl, &amounts, file, routes, found),
         amounts,
-        cost: CostRule::default(),
         count: decl
             .count
             .as_ref()
@@ -180,13 +180,18 @@ fn limit(
         except: words(&decl.except),
         amounts: sentences,
         count: decl.count.as_ref().map(|count| count.value.1.clone()),
+        cost: decl.cost.as_ref().and_then(|cost| cost.value.words()),
     };
     Some((limit, words))
 }
 
 /// A bucket drains while the answer is on its way, and what has drained is not given back a second time.
 fn warn_of_burst(decl: &LimitDecl, found: &mut Findings) {
-    let Some(count) = &decl.count else { return };
+    let count = decl.count.as_ref().map(|count| count.span);
+    let cost = decl.cost.as_ref().filter(|cost| cost.value.is_of_answer());
+    let Some(span) = count.or(cost.map(|cost| cost.span)) else {
+        return;
+    };
     let bursts = match &decl.allow {
         Some(Allow::Rates(rates)) => rates.iter().any(|rate| rate.value.burst().is_some()),
         Some(Allow::Unlimited) | None => false,
@@ -199,10 +204,7 @@ fn warn_of_burst(decl: &LimitDecl, found: &mut Findings) {
     });
     if bursts || buckets {
         found
-            .warn(
-                count.span,
-                "a bucket gives back less the later the answer comes",
-            )
+            .warn(span, "a bucket gives back less the later the answer comes")
             .help("a window gives back in full: leave out `burst`, or the bucket's `algorithm`");
     }
 }

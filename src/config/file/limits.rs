@@ -8,6 +8,7 @@ use super::super::matcher::{self, Place, Typed};
 use super::super::node::{Kind, Node};
 use super::super::report::Findings;
 use super::amounts::{Algorithm, Allow, allow};
+use super::cost::{self, CostDecl};
 use super::{answers, reply};
 use crate::limit::algorithm::Refill;
 use crate::limit::key::IfMissing;
@@ -37,6 +38,8 @@ pub(in crate::config) struct LimitDecl {
     pub(in crate::config) if_down: Option<IfDown>,
     /// None: every request. With the statuses as they were typed.
     pub(in crate::config) count: Option<At<(Count, String)>>,
+    /// None: 1.
+    pub(in crate::config) cost: Option<At<CostDecl>>,
     pub(in crate::config) reply: Reply,
 }
 
@@ -57,10 +60,10 @@ const LIMIT: Shape = Shape {
         "preflight",
         "if_down",
         "count",
+        "cost",
         "reply",
     ],
     later: &[
-        "cost",
         "overrides",
         "plans",
         "candidate",
@@ -86,6 +89,7 @@ const DEFAULTS: Shape = Shape {
         "preflight",
         "if_down",
         "count",
+        "cost",
         "reply",
     ],
     later: LIMIT.later,
@@ -185,6 +189,10 @@ const MISSING: [(&str, IfMissing); 4] = [
     ("share", IfMissing::Share),
     ("reject", IfMissing::Reject),
 ];
+const REFILLS: [(&str, Refill); 2] = [
+    ("continuous", Refill::Continuous),
+    ("interval", Refill::Interval),
+];
 const PREFLIGHTS: [(&str, Preflight); 2] = [("count", Preflight::Count), ("free", Preflight::Free)];
 
 /// Everything of a limit but its name and amounts.
@@ -199,10 +207,6 @@ fn fields(both: &Both<'_>, ipv6_prefix: u8, found: &mut Findings) -> LimitDecl {
         .into_iter()
         .flatten()
         .collect();
-    let refills = [
-        ("continuous", Refill::Continuous),
-        ("interval", Refill::Interval),
-    ];
     LimitDecl {
         name: At {
             value: String::new(),
@@ -225,7 +229,7 @@ fn fields(both: &Both<'_>, ipv6_prefix: u8, found: &mut Findings) -> LimitDecl {
             .and_then(|node| decode::duration(node, "`max_wait`", Zero::Refused, found)),
         refill: both
             .get("refill")
-            .and_then(|node| decode::word(node, "a refill", &refills, &[], found)),
+            .and_then(|node| decode::word(node, "a refill", &REFILLS, &[], found)),
         if_missing: both
             .get("if_missing")
             .and_then(|node| decode::word(node, "a rule for missing keys", &MISSING, &[], found))
@@ -244,6 +248,7 @@ fn fields(both: &Both<'_>, ipv6_prefix: u8, found: &mut Findings) -> LimitDecl {
         count: both
             .get("count")
             .and_then(|node| answers::count(node, found)),
+        cost: both.get("cost").and_then(|node| cost::cost(node, found)),
         reply: both
             .get("reply")
             .and_then(|node| reply::reply(node, found))

@@ -8,6 +8,7 @@ mod outage;
 mod redis;
 mod sentinel;
 mod upstream;
+mod ways;
 
 pub(crate) use authority::Authority;
 pub(crate) use client::{Client, Response, code, codes, get, parallel, raw, send};
@@ -17,6 +18,7 @@ pub(crate) use outage::Outage;
 pub(crate) use redis::{RedisServer, free_address};
 pub(crate) use sentinel::Watched;
 pub(crate) use upstream::Upstream;
+pub(crate) use ways::{ALGORITHMS, Way, ways};
 
 use std::time::{Duration, Instant};
 
