@@ -23,7 +23,9 @@ pub use fields::{HeaderFields, LegacyReset, RateLimitDialect};
 pub use limit::{Amount, IfDown, Limit, LimitMode, Preflight};
 pub use overrides::{Overrides, Term, sha256};
 pub use reply::{Escape, Reply, ReplyBody, Slot, Template};
-pub use store::{RedisAddress, RedisSpec, StoreSpec};
+pub use store::{
+    RedisAddress, RedisSpec, SentinelNode, SentinelSpec, StoreSpec, TlsIdentity, TlsSpec,
+};
 pub use then::{BLOCK, Begins, Then};
 pub use upstream::{HostRule, Route, ServerSpec, UpstreamSpec, UpstreamTimeouts};
 

@@ -406,15 +406,32 @@ fn store(store: &StoreSpec) -> String {
             format!("counts in this process, at most {max_keys} keys")
         }
         StoreSpec::Redis(redis) => {
-            let at = match &redis.address {
-                RedisAddress::Tcp { host, port } => format!("{host}:{port}"),
-                RedisAddress::Unix(path) => path.display().to_string(),
-            };
             format!(
-                "counts in Redis at {at}, database {}, keys {}:..., waiting at most {}",
+                "counts in Redis {}{}, database {}, keys {}:..., waiting at most {}",
+                place(&redis.address),
+                if redis.tls.is_some() { " with TLS" } else { "" },
                 redis.database,
                 redis.prefix,
                 short(redis.deadline)
+            )
+        }
+    }
+}
+
+fn place(address: &RedisAddress) -> String {
+    match address {
+        RedisAddress::Tcp { host, port } => format!("at {host}:{port}"),
+        RedisAddress::Unix(path) => format!("at {}", path.display()),
+        RedisAddress::Sentinel(sentinels) => {
+            let nodes: Vec<_> = sentinels
+                .nodes
+                .iter()
+                .map(|node| format!("{}:{}", node.host, node.port))
+                .collect();
+            format!(
+                "at the master `{}` of the sentinels {}",
+                sentinels.master,
+                nodes.join(", ")
             )
         }
     }

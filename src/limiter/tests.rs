@@ -31,6 +31,7 @@ const MEMORY: StoreSpec = StoreSpec::Memory { max_keys: 1000 };
 fn redis(socket: PathBuf, deadline: Duration) -> StoreSpec {
     StoreSpec::Redis(RedisSpec {
         address: RedisAddress::Unix(socket),
+        tls: None,
         username: None,
         password: None,
         database: 0,

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use super::{
-    BlockWords, Rate, RateDecl, Within, Wrong, block, cidr, duration, endpoint, in_words, number,
-    rate, redis, server, short, span_in_words, window_in_words,
+    BlockWords, Rate, RateDecl, Transport, Within, Wrong, block, cidr, duration, endpoint,
+    in_words, number, rate, redis, sentinel, server, short, span_in_words, window_in_words,
 };
 use crate::policy::RedisAddress;
 
@@ -234,6 +234,32 @@ fn addresses() {
 }
 
 #[test]
+fn stores_with_tls_and_sentinels() {
+    let url = redis("redis://cache").unwrap();
+    assert_eq!(url.transport, Transport::Plain);
+    let url = redis("rediss://cache").unwrap();
+    assert_eq!(url.transport, Transport::Tls);
+    assert_eq!(
+        url.address,
+        RedisAddress::Tcp {
+            host: "cache".into(),
+            port: 6379
+        }
+    );
+    let url = sentinel("redis://me:x@guard").unwrap();
+    assert_eq!(
+        url.address,
+        RedisAddress::Tcp {
+            host: "guard".into(),
+            port: 26379
+        }
+    );
+    for text in ["guard:26379", "unix:///s.sock", "redis://guard/1"] {
+        assert!(sentinel(text).is_err(), "{text}");
+    }
+}
+
+#[test]
 fn servers_and_stores() {
     let endpoint = server("http://[2001:db8::1]:81/").unwrap().server;
     assert_eq!((&*endpoint.host, endpoint.port), ("2001:db8::1", 81));
@@ -274,7 +300,8 @@ fn servers_and_stores() {
     for text in [
         "",
         "memori",
-        "rediss://x",
+        "redisss://x",
+        "sentinel://x",
         "redis://",
         "redis://:hunter2@",
         "unix://x",
