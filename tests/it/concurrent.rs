@@ -321,7 +321,7 @@ fn a_store_that_was_away_learns_what_is_under_way() {
             .first()?
             .parse::<usize>()
             .ok()?;
-        Some(members - 1)
+        members.checked_sub(1)
     };
     // The heartbeat comes every five seconds.
     eventually("both are entered", 4 * SOON, || {
