@@ -373,7 +373,7 @@ fn included_files_add_their_sections() {
 
 #[test]
 fn so_much_at_once_is_said_in_words_and_has_no_window() {
-    let several = with_limit("per: ip, allow: [20 concurrent, 10 per second]");
+    let several = with_limit("allow: [20 concurrent, 10 per second]");
     let loaded = read(&several).unwrap();
     let text = loaded.explain();
     assert!(
@@ -384,7 +384,7 @@ fn so_much_at_once_is_said_in_words_and_has_no_window() {
         panic!("two amounts")
     };
     let shown = [&*slots.shown_as, &*rate.shown_as];
-    assert_eq!(shown, ["a-concurrent", "a-1s"]);
+    assert_eq!(shown, ["x-concurrent", "x-1s"]);
     assert_eq!((&*slots.code, slots.window), ("cc", None));
     let alone = from_arguments("localhost:3000", &["20 concurrent per ip".to_owned()]).unwrap();
     assert_eq!(&*alone.policy.limits[0].amounts[0].words, "20 at once");
