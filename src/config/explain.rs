@@ -37,6 +37,8 @@ pub(super) struct LimitWords {
     pub(super) amounts: Vec<String>,
     /// The answers that count; none: every request.
     pub(super) count: Option<String>,
+    /// What a request costs; none: 1.
+    pub(super) cost: Option<String>,
     /// The amount that is tried.
     pub(super) candidate: Option<String>,
     /// What going over it leads to.
@@ -289,20 +291,18 @@ fn describe(out: &mut String, limit: &Limit, words: &LimitWords, policy: &Policy
         IfMissing::Share => Some("requests without the key share one counter"),
         IfMissing::Reject => Some("a request without the key is answered 400"),
     };
-    if let Some(missing) = missing {
-        line(out, &format!("    {missing}"));
-    }
-    if let Some(answers) = &words.count {
-        line(out, &format!("    counts only what is answered {answers}"));
-    }
-    if let Some(reply) = reply(&limit.reply) {
-        line(out, &format!("    {reply}"));
-    }
-    if let Some(then) = &words.then {
-        line(out, &format!("    {then}"));
-    }
-    if let Some(candidate) = &words.candidate {
-        line(out, &format!("    tries, and never enforces: {candidate}"));
+    let count = words.count.as_ref();
+    let tried = words.candidate.as_ref();
+    let said = [
+        missing.map(str::to_owned),
+        count.map(|answers| format!("counts only what is answered {answers}")),
+        words.cost.clone(),
+        reply(&limit.reply),
+        words.then.clone(),
+        tried.map(|amount| format!("tries, and never enforces: {amount}")),
+    ];
+    for sentence in said.iter().flatten() {
+        line(out, &format!("    {sentence}"));
     }
     if limit.preflight == Preflight::Free {
         line(out, "    CORS preflights are free of it");

@@ -383,3 +383,36 @@ fn a_large_file_takes_no_time() {
     assert!(report.to_string().contains("and 19800 more"));
     assert!(start.elapsed().as_secs() < 10, "{:?}", start.elapsed());
 }
+
+#[test]
+fn says_what_a_request_costs() {
+    let file = "upstream: http://a:1
+limits:
+  plain: {per: ip, allow: 100/s, cost: 1}
+  number: {per: ip, allow: 100/s, cost: 5}
+  kinds: {per: ip, allow: 100/s, cost: {POST /search: 10, from 10.0.0.0/8: 3}}
+  proxy: {per: ip, allow: 100/s, cost: 'request header x-cost, at most 50, else 2'}
+  header: {per: ip, allow: 100/s, cost: 'response header X-Cost, at most 50'}
+  trailer: {per: ip, allow: 100/s, cost: 'response trailer x-cost,  at most  50'}
+  json: {per: ip, allow: 100/s, cost: 'response json usage.total_tokens, at most 50'}
+";
+    let text = read(file)
+        .unwrap_or_else(|report| panic!("{report}"))
+        .explain();
+    let costs: Vec<&str> = text
+        .lines()
+        .map(str::trim)
+        .filter(|line| line.contains("cost"))
+        .collect();
+    assert_eq!(
+        costs,
+        [
+            "a request costs 5",
+            "POST /search costs 10, from 10.0.0.0/8 costs 3, any other request 1",
+            "a request costs what a trusted proxy says in X-Cost, at most 50, and 2 where none does",
+            "a request is charged 50 until the answer says in its header X-Cost what it cost",
+            "a request is charged 50 until the answer says in its trailer X-Cost what it cost",
+            "a request is charged 50 until the answer says in its JSON at usage.total_tokens what it cost",
+        ]
+    );
+}

@@ -13,5 +13,6 @@ mod calendars;
 mod golden;
 mod mistakes;
 mod reports;
+mod returning;
 mod server;
 mod walk;

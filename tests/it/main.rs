@@ -21,6 +21,7 @@ mod blocking;
 mod calendar;
 mod configuration;
 mod cors;
+mod costs;
 mod documentation;
 mod fields;
 mod identity;

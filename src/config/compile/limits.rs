@@ -10,10 +10,10 @@ use super::super::key::Per;
 use super::super::nearest::nearest;
 use super::super::report::{Findings, Span};
 use super::routes::{Routes, captures};
-use super::{check_name, check_routes_exist, exact, meters, queues, then, words};
+use super::{check_name, check_routes_exist, costs, exact, meters, queues, then, words};
 use crate::limit::KeySpec;
 use crate::limit::key::Source;
-use crate::policy::{CostRule, Count, Limit, Preflight};
+use crate::policy::{Count, Limit, Preflight};
 use crate::route::{Index, Matcher, PathPattern, Width};
 
 /// Limits, with what they apply to.
@@ -147,7 +147,7 @@ fn limit(
             .unzip(),
     };
     warn_of_burst(decl, found);
-    let cost = CostRule::default();
+    let cost = costs::cost(decl, &amounts, file, routes, found);
     let then = then::block(decl, &amounts, &cost, found).unzip();
     let candidate = then::candidate(decl, file, routes, found).unzip();
     let per = &decl.per.as_ref()?.value;
@@ -185,6 +185,7 @@ fn limit(
         except: words(&decl.except),
         amounts: sentences,
         count: decl.count.as_ref().map(|count| count.value.1.clone()),
+        cost: decl.cost.as_ref().and_then(|cost| cost.value.words()),
         candidate: candidate.1,
         then: then.1,
     };
@@ -193,7 +194,11 @@ fn limit(
 
 /// A bucket drains while the answer is on its way, and what has drained is not given back a second time.
 fn warn_of_burst(decl: &LimitDecl, found: &mut Findings) {
-    let Some(count) = &decl.count else { return };
+    let count = decl.count.as_ref().map(|count| count.span);
+    let cost = decl.cost.as_ref().filter(|cost| cost.value.is_of_answer());
+    let Some(span) = count.or(cost.map(|cost| cost.span)) else {
+        return;
+    };
     let bursts = match &decl.allow {
         Some(Allow::Rates(rates)) => rates.iter().any(|rate| rate.value.burst().is_some()),
         Some(Allow::Unlimited) | None => false,
@@ -206,10 +211,7 @@ fn warn_of_burst(decl: &LimitDecl, found: &mut Findings) {
     });
     if bursts || buckets {
         found
-            .warn(
-                count.span,
-                "a bucket gives back less the later the answer comes",
-            )
+            .warn(span, "a bucket gives back less the later the answer comes")
             .help("a window gives back in full: leave out `burst`, or the bucket's `algorithm`");
     }
 }

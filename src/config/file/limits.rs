@@ -9,6 +9,7 @@ use super::super::node::{Kind, Node};
 use super::super::report::Findings;
 use super::super::units::{self, BlockWords, RateDecl};
 use super::amounts::{Algorithm, Allow, allow, candidate};
+use super::cost::{self, CostDecl};
 use super::{answers, reply};
 use crate::limit::algorithm::Refill;
 use crate::limit::key::IfMissing;
@@ -38,6 +39,8 @@ pub(in crate::config) struct LimitDecl {
     pub(in crate::config) if_down: Option<IfDown>,
     /// None: every request. With the statuses as they were typed.
     pub(in crate::config) count: Option<At<(Count, String)>>,
+    /// None: 1.
+    pub(in crate::config) cost: Option<At<CostDecl>>,
     /// An amount that is tried beside the others.
     pub(in crate::config) candidate: Option<At<RateDecl>>,
     /// What going over it leads to.
@@ -62,11 +65,12 @@ const LIMIT: Shape = Shape {
         "preflight",
         "if_down",
         "count",
+        "cost",
         "candidate",
         "then",
         "reply",
     ],
-    later: &["cost", "overrides", "plans", "slice", "priority", "show"],
+    later: &["overrides", "plans", "slice", "priority", "show"],
 };
 const DEFAULTS: Shape = Shape {
     what: "`defaults`",
@@ -84,6 +88,7 @@ const DEFAULTS: Shape = Shape {
         "preflight",
         "if_down",
         "count",
+        "cost",
         "candidate",
         "then",
         "reply",
@@ -197,6 +202,10 @@ const MISSING: [(&str, IfMissing); 4] = [
     ("share", IfMissing::Share),
     ("reject", IfMissing::Reject),
 ];
+const REFILLS: [(&str, Refill); 2] = [
+    ("continuous", Refill::Continuous),
+    ("interval", Refill::Interval),
+];
 const PREFLIGHTS: [(&str, Preflight); 2] = [("count", Preflight::Count), ("free", Preflight::Free)];
 
 /// Everything of a limit but its name and amounts.
@@ -211,10 +220,6 @@ fn fields(both: &Both<'_>, ipv6_prefix: u8, found: &mut Findings) -> LimitDecl {
         .into_iter()
         .flatten()
         .collect();
-    let refills = [
-        ("continuous", Refill::Continuous),
-        ("interval", Refill::Interval),
-    ];
     LimitDecl {
         name: At {
             value: String::new(),
@@ -237,7 +242,7 @@ fn fields(both: &Both<'_>, ipv6_prefix: u8, found: &mut Findings) -> LimitDecl {
             .and_then(|node| decode::duration(node, "`max_wait`", Zero::Refused, found)),
         refill: both
             .get("refill")
-            .and_then(|node| decode::word(node, "a refill", &refills, &[], found)),
+            .and_then(|node| decode::word(node, "a refill", &REFILLS, &[], found)),
         if_missing: both
             .word("if_missing", "a rule for missing keys", &MISSING, found)
             .unwrap_or_default(),
@@ -249,6 +254,7 @@ fn fields(both: &Both<'_>, ipv6_prefix: u8, found: &mut Findings) -> LimitDecl {
         count: both
             .get("count")
             .and_then(|node| answers::count(node, found)),
+        cost: both.get("cost").and_then(|node| cost::cost(node, found)),
         candidate: both
             .get("candidate")
             .and_then(|node| candidate(node, found)),
