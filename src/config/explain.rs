@@ -300,20 +300,17 @@ fn describe(out: &mut String, limit: &Limit, words: &LimitWords, policy: &Policy
         chosen(out, choice, &words.plans);
     }
     key(out, limit);
-    if let Some(answers) = &words.count {
-        line(out, &format!("    counts only what is answered {answers}"));
-    }
-    if let Some(cost) = &words.cost {
-        line(out, &format!("    {cost}"));
-    }
-    if let Some(reply) = reply(&limit.reply) {
-        line(out, &format!("    {reply}"));
-    }
-    if let Some(then) = &words.then {
-        line(out, &format!("    {then}"));
-    }
-    if let Some(candidate) = &words.candidate {
-        line(out, &format!("    tries, and never enforces: {candidate}"));
+    let count = words.count.as_ref();
+    let tried = words.candidate.as_ref();
+    let said = [
+        count.map(|answers| format!("counts only what is answered {answers}")),
+        words.cost.clone(),
+        reply(&limit.reply),
+        words.then.clone(),
+        tried.map(|amount| format!("tries, and never enforces: {amount}")),
+    ];
+    for sentence in said.iter().flatten() {
+        line(out, &format!("    {sentence}"));
     }
     if limit.preflight == Preflight::Free {
         line(out, "    CORS preflights are free of it");

@@ -90,3 +90,6 @@ pub(super) fn candidate(
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
