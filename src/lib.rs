@@ -14,7 +14,9 @@
 //!    [`limit::Ruling`] into a [`limiter::Admission`] or a [`limiter::Refusal`].
 //! 5. **Forwarded.** What a queue delays waits its turn. The head is written anew, the body streams, and the answer
 //!    streams back ([`upstream`]).
-//! 6. **Settled.** The admission settles exactly once: when nothing reached the upstream, its charges are given back.
+//! 6. **Settled.** The admission settles exactly once: when nothing reached the upstream, its charges are given back; an
+//!    answer's head decides what counts, and what only its end can say is kept beside its body
+//!    ([`limiter::Unsettled`]).
 //! 7. **Recorded.** When the last byte has left, or the client has gone, the request is counted and written to the access
 //!    log ([`telemetry`]).
 //!

@@ -243,7 +243,7 @@ impl Limiter {
             meeting.terms.extend(self.terms(limit, id));
             meeting.charges.push(Charge {
                 key: Key::of(shared.prefix(), identity, &limit.name, &held.code),
-                meter: held.meter,
+                meter: held.meter_at(|| shared.now()),
                 cost,
                 id,
                 stake,
@@ -267,7 +267,9 @@ impl Limiter {
             return;
         }
         let charges: SmallVec<[Charge; 4]> = meeting
-            .local_charges(|charge| spent.iter().any(|(_, receipt)| receipt.id == charge.id))
+            .local_charges(local, |charge| {
+                spent.iter().any(|(_, receipt)| receipt.id == charge.id)
+            })
             .collect();
         let booked = local.spend(&charges);
         spent.extend(

@@ -10,6 +10,7 @@ pub mod redis;
 mod secret;
 
 use std::io;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use crate::limit::key::KeyHasher;
 use crate::limit::{Charge, Receipt, Ruling};
 use crate::policy::{Secret, StoreSpec};
 use crate::telemetry::Events;
+use crate::time::{Micros, Timestamp};
 
 use self::redis::Redis;
 pub use clock::Clock;
@@ -50,6 +52,8 @@ pub struct Shared {
     guard: Guard,
     keys: Keys,
     prefix: Arc<str>,
+    /// By how many microseconds the store's clock was ahead of this process's when it last ruled.
+    ahead: AtomicI64,
 }
 
 /// Which store judged a charge, and takes it back.
@@ -99,6 +103,7 @@ impl Shared {
             guard: Guard::new(events.clone()),
             keys,
             prefix,
+            ahead: AtomicI64::new(0),
         }))
     }
 
@@ -106,6 +111,25 @@ impl Shared {
     #[must_use]
     pub fn keys(&self) -> arc_swap::Guard<Arc<KeyHasher>> {
         self.keys.hasher()
+    }
+
+    /// What the store's clock shows, as far as this process knows: its own clock until the store has ruled, and then
+    /// within about a second of the store's.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        let ahead = self.ahead.load(Ordering::Relaxed);
+        let now = self.memory.now().as_micros().saturating_add_signed(ahead);
+        Timestamp::from_micros(now)
+    }
+
+    /// Learns what the store's clock showed a moment ago.
+    fn showed(&self, at: Timestamp) {
+        let micros = |moment: Timestamp| i64::try_from(moment.as_micros()).unwrap_or(i64::MAX);
+        let ahead = micros(at) - micros(self.memory.now());
+        // Written only when it matters: every worker reads it.
+        if ahead.abs_diff(self.ahead.load(Ordering::Relaxed)) > Micros::SECOND.get() {
+            self.ahead.store(ahead, Ordering::Relaxed);
+        }
     }
 
     /// The first part of every key.
@@ -160,6 +184,9 @@ impl Store {
                     Ok(_) => Fallback::Inactive,
                     Err(_) => Fallback::Active,
                 });
+                if let Ok(ruling) = &ruling {
+                    self.shared.showed(ruling.at);
+                }
                 ruling
             }
         }

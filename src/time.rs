@@ -1,5 +1,9 @@
 //! Moments and spans, in whole microseconds below 2^53, so that a Lua double holds each of them exactly.
 
+mod calendar;
+
+pub use calendar::{Boundaries, Calendar, Unit, UnknownZone};
+
 use std::time::Duration;
 
 /// The largest integer that a limit ever computes with: above it, a Lua double loses units.

@@ -1,6 +1,8 @@
 //! From what was typed to what it means: every name resolved, every check made, every error noted.
 
+mod calendars;
 mod choice;
+mod costs;
 mod limits;
 mod meters;
 mod overrides;

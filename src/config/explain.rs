@@ -14,6 +14,7 @@ use crate::policy::{
     Choice, Cors, Credentials, HeaderFields, HostRule, IfDown, LegacyReset, Limit, LimitMode, Mode,
     Origins, Policy, Preflight, RateLimitDialect, RedisAddress, Reply, ReplyBody, StoreSpec,
 };
+use crate::time::{Calendar, Unit};
 
 /// What a policy no longer knows: how its matchers were written.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -38,6 +39,8 @@ pub(super) struct LimitWords {
     pub(super) plans: Vec<String>,
     /// The answers that count; none: every request.
     pub(super) count: Option<String>,
+    /// What a request costs; none: 1.
+    pub(super) cost: Option<String>,
 }
 
 /// One amount: "100 per minute, burst 20: at most 20 at once, then one every 600 ms".
@@ -82,6 +85,22 @@ pub(super) fn sentence(
         Algorithm::TokenBucket | Algorithm::LeakyBucket => {
             format!("{said}: at most {once} at once, then one every {every}")
         }
+    }
+}
+
+/// One amount: "10000 per calendar day in Europe/Paris: from midnight to midnight there".
+pub(super) fn calendar(rate: &RateDecl, calendar: &Calendar) -> String {
+    let place = match calendar.zone() {
+        Calendar::UTC => "UTC",
+        _ => "there",
+    };
+    let words = rate.words();
+    match calendar.unit() {
+        Unit::Minute => format!("{words}: from one full minute to the next, {place}"),
+        Unit::Hour => format!("{words}: from one full hour to the next, {place}"),
+        Unit::Day => format!("{words}: from midnight to midnight {place}"),
+        Unit::Week => format!("{words}: from Monday to Monday, midnight {place}"),
+        Unit::Month => format!("{words}: from the first to the first, midnight {place}"),
     }
 }
 
@@ -261,6 +280,9 @@ fn describe(out: &mut String, limit: &Limit, words: &LimitWords, policy: &Policy
     }
     if let Some(answers) = &words.count {
         line(out, &format!("    counts only what is answered {answers}"));
+    }
+    if let Some(cost) = &words.cost {
+        line(out, &format!("    {cost}"));
     }
     if let Some(reply) = reply(&limit.reply) {
         line(out, &format!("    {reply}"));

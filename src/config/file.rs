@@ -4,6 +4,7 @@ mod amounts;
 mod answers;
 mod clients;
 mod cors;
+mod cost;
 mod headers;
 mod limits;
 mod overrides;
@@ -14,6 +15,7 @@ mod store;
 mod upstreams;
 
 pub(super) use amounts::{Algorithm, Allow};
+pub(super) use cost::CostDecl;
 pub(super) use limits::LimitDecl;
 pub(super) use overrides::OverrideDecl;
 pub(super) use plans::PlanSource;

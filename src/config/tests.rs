@@ -1,9 +1,11 @@
 use std::path::Path;
+use std::time::Duration;
 
 use proptest::prelude::*;
 
 use super::{Loaded, Report, from_arguments, load, parse};
 use crate::policy::{RedisAddress, StoreSpec};
+use crate::time::Calendar;
 
 const SHIPPED: &str = include_str!("../../gateway.yaml");
 
@@ -149,6 +151,41 @@ limits:
         loaded.policy.limits[1].per.if_missing,
         crate::limit::key::IfMissing::Skip
     );
+}
+
+#[test]
+fn a_calendar_stands_beside_other_amounts_and_says_so_in_the_key() {
+    let loaded = read(&with_limit(
+        "allow: [10 per second, 1000 per calendar day in Europe/Paris, 9 per calendar month]",
+    ))
+    .unwrap();
+    let amounts = &loaded.policy.limits[0].amounts;
+    let codes: Vec<&str> = amounts.iter().map(|amount| &*amount.code).collect();
+    assert_eq!(codes, ["sw1s", "cal-day-Europe/Paris", "cal-month"]);
+    let name = &loaded.policy.limits[0].name;
+    let shown: Vec<String> = amounts
+        .iter()
+        .map(|amount| amount.shown_as.replace(&**name, "x"))
+        .collect();
+    assert_eq!(shown, ["x-1s", "x-day", "x-month"]);
+    let windows: Vec<_> = amounts.iter().map(|amount| amount.window).collect();
+    let seconds = |seconds| Some(Duration::from_secs(seconds));
+    assert_eq!(windows, [seconds(1), seconds(86_400), None]);
+    let text = loaded.explain();
+    for sentence in [
+        "1000 per calendar day in Europe/Paris: from midnight to midnight there",
+        "9 per calendar month: from the first to the first, midnight UTC",
+    ] {
+        assert!(text.contains(sentence), "{text}");
+    }
+}
+
+#[test]
+fn every_zone_makes_a_code_without_the_marks_of_a_key() {
+    for zone in Calendar::zones() {
+        let marks = |c: char| matches!(c, ':' | '{' | '}' | ',' | '@' | '=' | ' ');
+        assert!(!zone.contains(marks), "{zone}");
+    }
 }
 
 #[test]
@@ -345,4 +382,37 @@ fn a_large_file_takes_no_time() {
     assert_eq!(report.len(), 20_000);
     assert!(report.to_string().contains("and 19800 more"));
     assert!(start.elapsed().as_secs() < 10, "{:?}", start.elapsed());
+}
+
+#[test]
+fn says_what_a_request_costs() {
+    let file = "upstream: http://a:1
+limits:
+  plain: {per: ip, allow: 100/s, cost: 1}
+  number: {per: ip, allow: 100/s, cost: 5}
+  kinds: {per: ip, allow: 100/s, cost: {POST /search: 10, from 10.0.0.0/8: 3}}
+  proxy: {per: ip, allow: 100/s, cost: 'request header x-cost, at most 50, else 2'}
+  header: {per: ip, allow: 100/s, cost: 'response header X-Cost, at most 50'}
+  trailer: {per: ip, allow: 100/s, cost: 'response trailer x-cost,  at most  50'}
+  json: {per: ip, allow: 100/s, cost: 'response json usage.total_tokens, at most 50'}
+";
+    let text = read(file)
+        .unwrap_or_else(|report| panic!("{report}"))
+        .explain();
+    let costs: Vec<&str> = text
+        .lines()
+        .map(str::trim)
+        .filter(|line| line.contains("cost"))
+        .collect();
+    assert_eq!(
+        costs,
+        [
+            "a request costs 5",
+            "POST /search costs 10, from 10.0.0.0/8 costs 3, any other request 1",
+            "a request costs what a trusted proxy says in X-Cost, at most 50, and 2 where none does",
+            "a request is charged 50 until the answer says in its header X-Cost what it cost",
+            "a request is charged 50 until the answer says in its trailer X-Cost what it cost",
+            "a request is charged 50 until the answer says in its JSON at usage.total_tokens what it cost",
+        ]
+    );
 }

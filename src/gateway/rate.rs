@@ -34,6 +34,7 @@ struct Item {
     quota: u64,
     /// The most that may pass at once.
     burst: u64,
+    /// In seconds; only a bucket's is looked at.
     window: u64,
     pace: Pace,
 }
@@ -112,8 +113,13 @@ impl Item {
     fn compile(amount: &Amount) -> Self {
         let name = format!("\"{}\"", amount.shown_as);
         let quota = amount.quota.min(LARGEST);
-        let window = amount.window.as_secs().clamp(1, LARGEST);
-        let mut policy = format!("{name};q={quota};w={window}");
+        let window = amount
+            .window
+            .map(|window| window.as_secs().clamp(1, LARGEST));
+        let mut policy = format!("{name};q={quota}");
+        if let Some(window) = window {
+            push(&mut policy, ";w=", window);
+        }
         if let Some(burst) = amount.burst {
             push(&mut policy, ";sluice-burst=", burst);
         }
@@ -127,7 +133,7 @@ impl Item {
             name,
             quota,
             burst: amount.burst.unwrap_or(quota).min(LARGEST),
-            window,
+            window: window.unwrap_or(1),
             pace,
         }
     }

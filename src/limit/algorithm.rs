@@ -6,6 +6,7 @@
 mod block;
 mod bounds;
 mod bucket;
+mod calendar_window;
 mod fixed_window;
 #[cfg(test)]
 mod laws;
@@ -14,6 +15,7 @@ mod sliding_window;
 
 pub use block::Block;
 pub use bucket::{Bucket, BucketSpec, Refill};
+pub use calendar_window::CalendarWindow;
 pub use fixed_window::FixedWindow;
 pub use sliding_log::SlidingLog;
 pub use sliding_window::SlidingWindow;
@@ -23,7 +25,7 @@ use std::num::NonZeroU32;
 use smallvec::SmallVec;
 
 use super::{ChargeId, Cost, Quota, Verdict};
-use crate::time::{Micros, Timestamp};
+use crate::time::{Boundaries, Micros, Timestamp};
 
 /// The largest sum that an algorithm holds: half of what a Lua double counts exactly, so that two still add up.
 const SUM: u64 = 1 << 52;
@@ -135,6 +137,8 @@ pub enum Meter {
     Bucket(Bucket),
     /// Lets nobody in for a while who was over a limit too often.
     Block(Block),
+    /// So much from one boundary of a calendar to the next.
+    CalendarWindow(CalendarWindow),
 }
 
 /// Amounts that an algorithm cannot hold exactly, said for the person who wrote them.
@@ -164,12 +168,13 @@ pub struct Kind {
 }
 
 /// Every algorithm there is, ordered by code.
-pub const KINDS: [&Kind; 5] = [
+pub const KINDS: [&Kind; 6] = [
     &fixed_window::KIND,
     &sliding_log::KIND,
     &sliding_window::KIND,
     &bucket::KIND,
     &block::KIND,
+    &calendar_window::KIND,
 ];
 
 impl Meter {
@@ -182,6 +187,7 @@ impl Meter {
             Self::SlidingWindow(meter) => meter,
             Self::Bucket(meter) => meter,
             Self::Block(meter) => meter,
+            Self::CalendarWindow(meter) => meter,
         }
     }
 
@@ -194,6 +200,7 @@ impl Meter {
             Self::SlidingWindow(_) => &sliding_window::KIND,
             Self::Bucket(_) => &bucket::KIND,
             Self::Block(_) => &block::KIND,
+            Self::CalendarWindow(_) => &calendar_window::KIND,
         }
     }
 
@@ -207,6 +214,15 @@ impl Meter {
     #[must_use]
     pub fn window(&self) -> Micros {
         self.judge().window()
+    }
+
+    /// The same, knowing where the windows of its calendar begin; of any other algorithm, the same.
+    #[must_use]
+    pub fn around(self, boundaries: Boundaries) -> Self {
+        match self {
+            Self::CalendarWindow(meter) => Self::CalendarWindow(meter.around(boundaries)),
+            other => other,
+        }
     }
 
     /// One gateway's share among `by`, for while the store is away: amount and burst divided, rounded up, so at least

@@ -8,6 +8,7 @@ use super::settle::AllTerms;
 use super::{Met, Refusal, Shown, counts_locally, watched};
 use crate::limit::{Charge, Decision, Retry, Ruling, Stake, Verdict};
 use crate::policy::{Limit, Policy};
+use crate::store::Memory;
 use crate::telemetry::{Decided, DecisionSource, LimitEvents};
 use crate::time::Micros;
 
@@ -75,6 +76,7 @@ impl<'p> Meeting<'p> {
     /// picks.
     pub(super) fn local_charges<'a>(
         &'a self,
+        local: &'a Memory,
         which: impl Fn(&Charge) -> bool + 'a,
     ) -> impl Iterator<Item = Charge> + 'a {
         let asked = self.charges.iter().zip(&self.asked);
@@ -82,9 +84,9 @@ impl<'p> Meeting<'p> {
             let limit = self
                 .limit(asked.limit)
                 .filter(|limit| counts_locally(limit))?;
-            let meter = limit.amounts.get(asked.amount)?.local;
+            let amount = limit.amounts.get(asked.amount)?;
             which(charge).then(|| Charge {
-                meter,
+                meter: amount.local_at(|| local.now()),
                 ..charge.clone()
             })
         })

@@ -49,10 +49,13 @@ impl Limiter {
     }
 
     fn judge_locally(&self, mut meeting: Meeting<'_>) -> Result<Admission, Refusal> {
-        let charges: SmallVec<[Charge; 4]> = meeting.local_charges(|_| true).collect();
-        let Some(local) = self.store.local().filter(|_| !charges.is_empty()) else {
+        let Some(local) = self.store.local() else {
             return Ok(self.admission(meeting, Micros::ZERO, SmallVec::new()));
         };
+        let charges: SmallVec<[Charge; 4]> = meeting.local_charges(local, |_| true).collect();
+        if charges.is_empty() {
+            return Ok(self.admission(meeting, Micros::ZERO, SmallVec::new()));
+        }
         let asked: SmallVec<[Asked; 4]> = std::mem::take(&mut meeting.asked);
         meeting.asked = asked
             .into_iter()

@@ -11,7 +11,7 @@ use hyper::http::request::Parts;
 
 use super::*;
 use crate::identify::ClientRules;
-use crate::limit::algorithm::{Bucket, BucketSpec, Refill, SlidingWindow};
+use crate::limit::algorithm::{Bucket, BucketSpec, CalendarWindow, Refill, SlidingWindow};
 use crate::limit::key::{IfMissing, KeySpec, Source};
 use crate::limit::{Cost, Meter};
 use crate::policy::{
@@ -22,6 +22,7 @@ use crate::route::{Index, Matcher, PathRules, Width};
 use crate::store::redis::tests::server::Server;
 use crate::store::{Clock, Shared};
 use crate::telemetry::{Events, Registry};
+use crate::time::{Calendar, Unit};
 
 const MEMORY: StoreSpec = StoreSpec::Memory { max_keys: 1000 };
 
@@ -53,10 +54,11 @@ fn amount(quota: u64, local: u64) -> Amount {
     Amount {
         meter: window(quota),
         local: window(local),
+        calendar: None,
         code: Arc::from("sw1h"),
         shown_as: Arc::clone(&text),
         quota,
-        window: Duration::from_secs(3600),
+        window: Some(Duration::from_secs(3600)),
         burst: None,
         words: text,
     }
@@ -196,6 +198,33 @@ fn head(headers: &[(&str, &str)]) -> Parts {
 
 fn met(admission: &Admission) -> Vec<Decided> {
     admission.met.iter().map(|(_, decided)| *decided).collect()
+}
+
+#[tokio::test]
+async fn a_calendar_holds_in_memory_and_while_the_store_is_away() {
+    let calendar = Arc::new(Calendar::new(Unit::Month, "Europe/Paris").unwrap());
+    let meter = Meter::CalendarWindow(CalendarWindow::new(2, Micros::SECOND).unwrap());
+    for store in [MEMORY, away()] {
+        let held = Amount {
+            meter,
+            local: meter,
+            calendar: Some(Arc::clone(&calendar)),
+            ..amount(2, 2)
+        };
+        let house = House::new(policy(store, vec![limit("month", vec![held])]));
+        assert_eq!(house.admit().await.unwrap().shown[0].quota.remaining, 1);
+        assert!(house.admit().await.is_ok());
+        let Err(Refusal::Limited { retry, .. }) = house.admit().await else {
+            panic!("a third of two")
+        };
+        let now = house.limiter.store().shared().now();
+        let [_, _, end, _] = calendar.around(now);
+        let Retry::After(wait) = retry else {
+            panic!("{retry:?}")
+        };
+        let left = end.since(now);
+        assert!(wait >= left && wait.get() - left.get() < 60_000_000);
+    }
 }
 
 #[tokio::test]

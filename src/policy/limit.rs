@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::{Allowance, Choice, CostRule, Count, Reply};
 use crate::limit::{KeySpec, Meter};
 use crate::route::Index;
+use crate::time::{Calendar, Timestamp};
 
 /// A named rule: which requests, per which key, how much.
 #[derive(Clone, Debug, PartialEq)]
@@ -73,18 +74,41 @@ pub struct Amount {
     pub meter: Meter,
     /// The same for one gateway on its own, while the store is away.
     pub local: Meter,
+    /// Whose windows they are, of an amount within a calendar's. The meters alone know none.
+    pub calendar: Option<Arc<Calendar>>,
     /// CODE of the key: algorithm and window, as `sw60s`.
     pub code: Arc<str>,
     /// The name that clients see: the limit's, with the window where a limit has several (`per-user-1s`).
     pub shown_as: Arc<str>,
     /// The quota of a window: `q` of `RateLimit-Policy`.
     pub quota: u64,
-    /// The window: `w` of `RateLimit-Policy`, in whole seconds, at least 1.
-    pub window: Duration,
+    /// The usual length of a window: `w` of `RateLimit-Policy`, in whole seconds, at least 1. None: they differ in length.
+    pub window: Option<Duration>,
     /// The most that may pass at once, where that is not the quota.
     pub burst: Option<u64>,
     /// In words, as in "at most 100 per minute".
     pub words: Arc<str>,
+}
+
+impl Amount {
+    /// What the store is asked by, when its clock shows `now`.
+    #[must_use]
+    pub fn meter_at(&self, now: impl FnOnce() -> Timestamp) -> Meter {
+        self.at(self.meter, now)
+    }
+
+    /// The same for this gateway on its own.
+    #[must_use]
+    pub fn local_at(&self, now: impl FnOnce() -> Timestamp) -> Meter {
+        self.at(self.local, now)
+    }
+
+    fn at(&self, meter: Meter, now: impl FnOnce() -> Timestamp) -> Meter {
+        match &self.calendar {
+            Some(calendar) => meter.around(calendar.around(now())),
+            None => meter,
+        }
+    }
 }
 
 /// What CORS preflights are to a limit.

@@ -140,6 +140,12 @@ impl Memory {
         }
     }
 
+    /// What its clock shows.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
     /// How many keys it holds.
     #[must_use]
     pub fn len(&self) -> usize {

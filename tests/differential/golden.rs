@@ -1,7 +1,7 @@
 //! Answers that are known beforehand, from both twins.
 
 use sluice::limit::algorithm::{
-    Bucket, BucketSpec, FixedWindow, Refill, SlidingLog, SlidingWindow,
+    Bucket, BucketSpec, CalendarWindow, FixedWindow, Refill, SlidingLog, SlidingWindow,
 };
 use sluice::limit::{Charge, ChargeId, Cost, Key, Meter, Retry, Stake, Verdict, When, driver};
 use sluice::store::redis::script::Call;
@@ -167,6 +167,52 @@ fn sliding_window() -> Vec<Vector> {
     ]
 }
 
+/// Windows of 1 s, 0.9 s and 1.1 s, of which the middle one begins at the start.
+fn calendar(amount: u64) -> Meter {
+    let meter = CalendarWindow::new(amount, Micros::SECOND).unwrap();
+    let boundaries = [-1_000_000, 0, 900_000, 2_000_000]
+        .map(|at| Timestamp::from_micros(START.checked_add_signed(at).unwrap()));
+    Meter::CalendarWindow(meter.around(boundaries))
+}
+
+fn calendar_window() -> Vec<Vector> {
+    vec![
+        (-1, 3, calendar(3), PASS, 0),
+        (-1, 1, calendar(3), after(1), 0),
+        (0, 2, calendar(3), PASS, 1),
+        (400_000, 1, calendar(3), PASS, 0),
+        (400_000, 1, calendar(3), after(500_000), 0),
+        (400_000, 4, calendar(3), NEVER, 0),
+        (400_000, 2, calendar(5), PASS, 0),
+        (899_999, 1, calendar(3), after(1), 0),
+        (900_000, 3, calendar(3), PASS, 0),
+        (900_000, 1, calendar(3), after(1_100_000), 0),
+    ]
+}
+
+/// Beyond the windows that were sent the count goes on, and who knows the window finds it.
+fn calendar_with_wrong_clocks() -> Vec<Vector> {
+    let later = |amount| {
+        let first = START + 2_000_000;
+        let at = [0, 1_000_000, 2_000_000, 3_000_000];
+        let boundaries = at.map(|at| Timestamp::from_micros(first + at));
+        calendar(amount).around(boundaries)
+    };
+    vec![
+        (1_000_000, 2, calendar(3), PASS, 1),
+        // It would be the next window, were the second the usual length of all.
+        (2_500_000, 1, calendar(3), PASS, 2),
+        (3_500_000, 1, calendar(3), PASS, 1),
+        (3_500_000, 1, later(3), PASS, 0),
+        (3_500_000, 1, later(3), after(500_000), 0),
+        (3_500_000, 1, calendar(3), after(500_000), 0),
+        (4_000_000, 1, later(3), PASS, 2),
+        // Before the first: everything that is there counts.
+        (1_500_000, 2, later(3), PASS, 0),
+        (1_500_000, 1, later(3), after(500_000), 0),
+    ]
+}
+
 /// A moment one window ahead counts as now and stays; one step further ahead it is pulled back to now.
 fn clock_steps_back() -> Vec<Vec<Vector>> {
     let fixed = Meter::FixedWindow(FixedWindow::new(3, Micros::SECOND).unwrap());
@@ -198,6 +244,12 @@ fn clock_steps_back() -> Vec<Vec<Vector>> {
             (0, 3, sliding, PASS, 0),
         ],
         vec![
+            (900_000, 3, calendar(3), PASS, 0),
+            (800_000, 1, calendar(3), after(1_200_000), 0),
+            (-1, 1, calendar(3), after(1), 0),
+            (0, 3, calendar(3), PASS, 0),
+        ],
+        vec![
             (0, 3, bucket, PASS, 0),
             (-1_000_000, 1, bucket, after(1_000_000 + third), 0),
             (-1_000_001, 1, bucket, after(third), 0),
@@ -217,6 +269,8 @@ fn golden_vectors_hold_in_both_twins() {
         ("fixed window", fixed_window()),
         ("sliding log", sliding_log()),
         ("sliding window", sliding_window()),
+        ("calendar window", calendar_window()),
+        ("calendar, wrong clocks", calendar_with_wrong_clocks()),
     ];
     tables.extend(
         clock_steps_back()

@@ -9,8 +9,10 @@
     reason = "what stands beside the tests fails like them"
 )]
 
+mod calendars;
 mod golden;
 mod mistakes;
 mod reports;
+mod returning;
 mod server;
 mod walk;

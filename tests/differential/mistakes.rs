@@ -1,7 +1,7 @@
 //! Mistakes that limiters in Redis are known for; each has a test that fails where it is made.
 
 use sluice::limit::algorithm::{
-    Bucket, BucketSpec, FixedWindow, Refill, SlidingLog, SlidingWindow,
+    Bucket, BucketSpec, CalendarWindow, FixedWindow, Refill, SlidingLog, SlidingWindow,
 };
 use sluice::limit::{
     Charge, ChargeId, Cost, Key, Meter, Retry, Ruling, Stake, State, Verdict, When,
@@ -41,13 +41,22 @@ fn bucket(amount: u64, window: u64, burst: u64) -> Meter {
     )
 }
 
+/// Windows of a calendar, of which one begins at `start`.
+fn calendar(amount: u64, window: u64, start: Timestamp) -> Meter {
+    let meter = CalendarWindow::new(amount, Micros::new(window)).unwrap();
+    let first = start.as_micros() - window;
+    let boundaries = [0, 1, 2, 3].map(|more| Timestamp::from_micros(first + more * window));
+    Meter::CalendarWindow(meter.around(boundaries))
+}
+
 /// One of each kind, with the same amount and window.
-fn each(amount: u64, window: u64) -> [Meter; 4] {
+fn each(amount: u64, window: u64) -> [Meter; 5] {
     [
         fixed(amount, window),
         log(amount, window),
         sliding(amount, window),
         bucket(amount, window, amount),
+        calendar(amount, window, NOW),
     ]
 }
 
@@ -217,6 +226,11 @@ fn a_clock_far_behind_neither_locks_out_nor_frees() {
     for (kind, meter) in each(2, 1_000_000).into_iter().enumerate() {
         let key = format!("behind:{kind}");
         ask(&mut server, &charge(&key, meter, 2, 1), Some(NOW));
+        // Who asks sends the boundaries around the clock of then.
+        let meter = match meter {
+            Meter::CalendarWindow(_) => calendar(2, 1_000_000, past),
+            other => other,
+        };
         let Some(Retry::After(wait)) =
             ask(&mut server, &charge(&key, meter, 1, 2), Some(past)).retry()
         else {

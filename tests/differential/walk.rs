@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use sluice::limit::algorithm::{
-    Block, Bucket, BucketSpec, FixedWindow, Refill, SlidingLog, SlidingWindow,
+    Block, Bucket, BucketSpec, CalendarWindow, FixedWindow, Refill, SlidingLog, SlidingWindow,
 };
 use sluice::limit::{Charge, ChargeId, Cost, Key, Meter, Receipt, Stake, State, When, driver};
 use sluice::store::redis::script::Call;
-use sluice::time::{Micros, Timestamp};
+use sluice::time::{Boundaries, Micros, Timestamp};
 
 use crate::server::Server;
 
@@ -34,13 +34,19 @@ impl Dice {
 
 /// The counters below are for meters, those from here on for blocks.
 const BLOCKS: u64 = 20;
-const COUNTERS: u64 = 26;
+/// And those from here on for windows of a calendar.
+const CALENDARS: u64 = 26;
+const COUNTERS: u64 = 30;
 const WINDOWS: [u64; 4] = [10_000, 1_000_000, 60_000_000, 90_000_000_000];
 
 /// A block for the counters from [`BLOCKS`] on, else a meter of the kind and window that belong to `counter`; its amounts
 /// differ from time to time.
 pub(crate) fn meter(counter: u64, dice: &mut Dice) -> Meter {
     let window = Micros::new(WINDOWS[usize::try_from(counter / 5 % 4).unwrap()]);
+    if counter >= CALENDARS {
+        let window = Micros::new(WINDOWS[usize::try_from(counter - CALENDARS).unwrap()]);
+        return Meter::CalendarWindow(CalendarWindow::new(1 + dice.below(12), window).unwrap());
+    }
     if counter >= BLOCKS {
         // A call heals a state once, by the first length that it carries: of one key they are equal, but for a reload.
         let length = Micros::new((counter - BLOCKS + 1) * window.get() / 2);
@@ -78,10 +84,23 @@ pub(crate) fn meter(counter: u64, dice: &mut Dice) -> Meter {
     }
 }
 
+/// What a calendar whose windows differ by up to an eighth in length says to a clock that shows `shown`.
+pub(crate) fn boundaries(window: Micros, shown: u64) -> Boundaries {
+    let window = window.get();
+    let boundary = |number: u64| number * window + number * 7 % 8 * (window / 64);
+    let mut number = shown / window - 1;
+    while boundary(number + 1) <= shown {
+        number += 1;
+    }
+    [0, 1, 2, 3].map(|more| Timestamp::from_micros(boundary(number + more - 1)))
+}
+
 struct Walk {
     dice: Dice,
     server: Server,
     now: u64,
+    /// What the gateway's clock shows.
+    shown: u64,
     next: u64,
     states: HashMap<Key, State>,
     receipts: Vec<Receipt>,
@@ -92,9 +111,11 @@ struct Walk {
 impl Walk {
     fn charge(&mut self, counter: u64) -> Charge {
         self.next += 1;
+        let meter = meter(counter, &mut self.dice);
+        let meter = meter.around(boundaries(meter.window(), self.shown));
         Charge {
             key: Key::new(format!("walk:{counter}")),
-            meter: meter(counter, &mut self.dice),
+            meter,
             cost: Cost::new(
                 u32::try_from(if self.dice.one_in(50) {
                     500
@@ -145,6 +166,11 @@ impl Walk {
             _ => self.now += self.dice.below(ahead / 8),
         }
         self.now = self.now.clamp(EPOCH - (1 << 49), EPOCH + (1 << 49));
+        self.shown = match self.dice.below(6) {
+            0 => self.now - self.dice.below(9 * ahead),
+            1 => self.now + self.dice.below(9 * ahead),
+            _ => self.now,
+        };
     }
 
     /// One call to both; gives up at the first difference.
@@ -165,9 +191,12 @@ impl Walk {
                         count.min(8)
                     };
                     let back = self.dice.below(u64::try_from(back).unwrap());
-                    let receipt = self
+                    let mut receipt = self
                         .receipts
                         .remove(count - 1 - usize::try_from(back).unwrap());
+                    // A call heals a state once, by the first boundaries that it carries.
+                    let window = receipt.meter.window();
+                    receipt.meter = receipt.meter.around(boundaries(window, self.shown));
                     let receipt = match self.dice.below(3) {
                         0 => {
                             let back = self.dice.below(receipt.cost.get() + 1);
@@ -231,6 +260,7 @@ fn walk(seed: u64) {
         dice: Dice(seed),
         server: Server::start(),
         now: EPOCH,
+        shown: EPOCH,
         next: 0,
         states: HashMap::new(),
         receipts: Vec::new(),

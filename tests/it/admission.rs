@@ -1,18 +1,17 @@
 //! What passes and what does not: exactness, all or nothing, in memory and in Redis.
 
-use crate::support::{Gateway, RedisServer, Upstream, codes, parallel};
-
-/// The algorithms as `algorithm:` lines of a limit; each admits five at once from `5 per 5 minutes`.
-pub(crate) const ALGORITHMS: [&str; 5] = [
-    "fixed_window",
-    "sliding_log",
-    "sliding_window",
-    "token_bucket",
-    "leaky_bucket",
-];
+use crate::support::{Gateway, RedisServer, Upstream, Way, codes, parallel, ways};
 
 fn passed(statuses: &[u16]) -> usize {
     statuses.iter().filter(|status| **status == 200).count()
+}
+
+/// Every way of limiting in both stores.
+fn every(redis: &RedisServer) -> impl Iterator<Item = (String, Way)> {
+    let stores = stores(redis);
+    ways()
+        .into_iter()
+        .flat_map(move |way| stores.clone().map(|store| (store, way)))
 }
 
 /// The store lines of both stores.
@@ -24,10 +23,16 @@ fn stores(redis: &RedisServer) -> [String; 2] {
 #[test]
 fn a_rejection_spends_nothing_anywhere() {
     let (redis, upstream) = (RedisServer::start(), Upstream::echo());
-    let broad = "  broad:\n    when: /bar/**\n    per: ip\n    algorithm: fixed_window\n    allow: 10 per minute\n";
-    let narrow = "  narrow:\n    when: /bar/special\n    per: ip\n    algorithm: fixed_window\n    allow: 3 per minute\n";
-    for store in stores(&redis) {
-        for limits in [[broad, narrow].concat(), [narrow, broad].concat()] {
+    for (store, way) in every(&redis) {
+        let broad = format!(
+            "  broad:\n    when: /bar/**\n    per: ip\n{}",
+            way.lines(10)
+        );
+        let narrow = format!(
+            "  narrow:\n    when: /bar/special\n    per: ip\n{}",
+            way.lines(3)
+        );
+        for limits in [format!("{broad}{narrow}"), format!("{narrow}{broad}")] {
             redis.command(&["FLUSHALL"]);
             let gateway = Gateway::start(&format!(
                 "{store}\nupstream: {}\nlimits:\n{limits}",
@@ -37,12 +42,12 @@ fn a_rejection_spends_nothing_anywhere() {
             assert_eq!(
                 codes(5, gateway.address, "/bar/special", &[]),
                 [200, 200, 200, 429, 429],
-                "{store}"
+                "{way} {store}"
             );
             assert_eq!(
                 codes(8, gateway.address, "/bar/hello", &[]),
                 [200, 200, 200, 200, 200, 200, 200, 429],
-                "{store}"
+                "{way} {store}"
             );
         }
     }
@@ -52,20 +57,24 @@ fn a_rejection_spends_nothing_anywhere() {
 #[test]
 fn a_burst_below_the_rate_limits() {
     let (redis, upstream) = (RedisServer::start(), Upstream::echo());
-    for store in stores(&redis) {
-        for (allow, most) in [
-            ("10 per 100 seconds, burst 3", 3),
-            ("3 per 100 seconds, burst 1", 1),
-        ] {
+    for (store, way) in every(&redis) {
+        let limits = [
+            (way.burst(10, 3), 3),
+            (way.burst(3, 1), 1),
+            // What is no bucket has no burst: its amount is the most.
+            (Some(way.lines(3)), 3),
+        ];
+        for (lines, most) in limits {
+            let Some(lines) = lines else { continue };
             redis.command(&["FLUSHALL"]);
             let gateway = Gateway::start(&format!(
-                "{store}\nupstream: {}\nlimits:\n  tb:\n    per: ip\n    allow: {allow}\n",
+                "{store}\nupstream: {}\nlimits:\n  tb:\n    per: ip\n{lines}",
                 upstream.url()
             ));
             assert_eq!(
                 passed(&parallel(30, &[gateway.address], "/tb", &[])),
                 most,
-                "{store} {allow}"
+                "{way} {store}"
             );
         }
     }
@@ -140,18 +149,18 @@ fn a_thousand_parallel_requests_on_three_gateways_pass_exactly_ten() {
 #[test]
 fn every_algorithm_admits_its_amount_and_no_more() {
     let (redis, upstream) = (RedisServer::start(), Upstream::echo());
-    for store in stores(&redis) {
-        for algorithm in ALGORITHMS {
-            let gateway = Gateway::start(&format!(
-                "{store}\nupstream: {}\nlimits:\n  five:\n    per: ip\n    algorithm: {algorithm}\n    allow: 5 per 5 minutes\n",
-                upstream.url()
-            ));
-            assert_eq!(
-                passed(&parallel(40, &[gateway.address], "/", &[])),
-                5,
-                "{algorithm} {store}"
-            );
-        }
+    for (store, way) in every(&redis) {
+        redis.command(&["FLUSHALL"]);
+        let gateway = Gateway::start(&format!(
+            "{store}\nupstream: {}\nlimits:\n  five:\n    per: ip\n{}",
+            upstream.url(),
+            way.lines(5)
+        ));
+        assert_eq!(
+            passed(&parallel(40, &[gateway.address], "/", &[])),
+            5,
+            "{way} {store}"
+        );
     }
 }
 

@@ -17,8 +17,10 @@
 mod support;
 
 mod admission;
+mod calendar;
 mod configuration;
 mod cors;
+mod costs;
 mod documentation;
 mod fields;
 mod identity;

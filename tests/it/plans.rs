@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use sha2::{Digest, Sha256};
 
-use crate::admission::ALGORITHMS;
-use crate::support::{Client, Gateway, RedisServer, Response, Upstream, code, codes, eventually};
+use crate::support::{
+    ALGORITHMS, Client, Gateway, RedisServer, Response, Upstream, code, codes, eventually,
+};
 
 fn stores(redis: &RedisServer) -> [String; 2] {
     ["store: memory".to_owned(), redis.store()]

@@ -4,29 +4,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::admission::ALGORITHMS;
-use crate::support::{Client, Gateway, RedisServer, Upstream, codes, eventually};
+use crate::support::{Client, Gateway, RedisServer, Upstream, codes, eventually, ways};
 
 // R45: no reload hands out a fresh quota unless the limit itself became another.
 #[test]
 fn counts_survive_every_reload() {
     let (redis, upstream) = (RedisServer::start(), Upstream::echo());
     for store in ["store: memory".to_owned(), redis.store()] {
-        for algorithm in ALGORITHMS {
-            let limit = |allow: &str| {
-                format!(
-                    "  z:\n    when: /z\n    per: ip\n    algorithm: {algorithm}\n    allow: {allow}\n"
-                )
-            };
+        for way in ways() {
+            let limit =
+                |amount: u64| format!("  z:\n    when: /z\n    per: ip\n{}", way.lines(amount));
             let other = |allow: &str| {
                 format!("  other:\n    when: /other\n    per: ip\n    allow: {allow}\n")
             };
             let head = format!("{store}\nupstream: {}\n", upstream.url());
-            let base = format!(
-                "{head}limits:\n{}{}",
-                limit("5 per 300 seconds"),
-                other("5 per minute")
-            );
+            let base = format!("{head}limits:\n{}{}", limit(5), other("5 per minute"));
             redis.command(&["FLUSHALL"]);
             let gateway = Gateway::start(&base);
             assert_eq!(
@@ -36,37 +28,23 @@ fn counts_survive_every_reload() {
 
             for changed in [
                 base.clone(),
-                format!(
-                    "{head}limits:\n{}{}",
-                    other("5 per minute"),
-                    limit("5 per 300 seconds")
-                ),
-                format!(
-                    "{head}limits:\n{}{}",
-                    limit("5 per 300 seconds"),
-                    other("7 per minute")
-                ),
+                format!("{head}limits:\n{}{}", other("5 per minute"), limit(5)),
+                format!("{head}limits:\n{}{}", limit(5), other("7 per minute")),
                 format!("# a comment\n{base}"),
             ] {
                 gateway.reload(&changed, "ok");
                 let answer = gateway.get("/z");
-                assert_eq!(answer.status, 429, "{algorithm} {store}:\n{changed}");
+                assert_eq!(answer.status, 429, "{way} {store}:\n{changed}");
                 assert!(answer.field("ratelimit").unwrap().contains("r=0;"));
             }
-            gateway.reload(
-                &format!("{head}limits:\n{}", limit("8 per 300 seconds")),
-                "ok",
-            );
+            gateway.reload(&format!("{head}limits:\n{}", limit(8)), "ok");
             assert_eq!(
                 codes(4, gateway.address, "/z", &[]),
                 [200, 200, 200, 429],
-                "raised by three: {algorithm} {store}"
+                "raised by three: {way} {store}"
             );
-            gateway.reload(
-                &format!("{head}limits:\n{}", limit("2 per 300 seconds")),
-                "ok",
-            );
-            assert_eq!(gateway.get("/z").status, 429, "{algorithm} {store}");
+            gateway.reload(&format!("{head}limits:\n{}", limit(2)), "ok");
+            assert_eq!(gateway.get("/z").status, 429, "{way} {store}");
         }
     }
 }

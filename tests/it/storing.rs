@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::admission::ALGORITHMS;
-use crate::support::{Client, Gateway, RedisServer, Upstream, code, codes, eventually};
+use crate::support::{
+    ALGORITHMS, Client, Gateway, RedisServer, Upstream, code, codes, eventually, ways,
+};
 
 fn limited(redis: &RedisServer, upstream: &Upstream, limit: &str) -> Gateway {
     Gateway::start(&format!(
@@ -17,19 +18,16 @@ fn limited(redis: &RedisServer, upstream: &Upstream, limit: &str) -> Gateway {
 #[test]
 fn an_emptied_script_cache_costs_nothing() {
     let (redis, upstream) = (RedisServer::start(), Upstream::echo());
-    for algorithm in ALGORITHMS {
+    for way in ways() {
         redis.command(&["FLUSHALL"]);
-        let gateway = limited(
-            &redis,
-            &upstream,
-            &format!("    per: ip\n    algorithm: {algorithm}\n    allow: 5 per 10 minutes\n"),
-        );
+        let lines = format!("    per: ip\n{}", way.lines(5));
+        let gateway = limited(&redis, &upstream, &lines);
         assert_eq!(codes(2, gateway.address, "/n", &[]), [200, 200]);
         redis.command(&["SCRIPT", "FLUSH"]);
         assert_eq!(
             codes(4, gateway.address, "/n", &[]),
             [200, 200, 200, 429],
-            "{algorithm}"
+            "{way}"
         );
     }
 }

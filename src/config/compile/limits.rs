@@ -10,10 +10,10 @@ use super::super::nearest::nearest;
 use super::super::report::{Findings, Span};
 use super::choice::{self, Allowed};
 use super::routes::{Routes, captures};
-use super::{check_name, check_routes_exist, exact, queues, words};
+use super::{check_name, check_routes_exist, costs, exact, queues, words};
 use crate::limit::key::Source;
 use crate::limit::{KeySpec, Meter};
-use crate::policy::{Amount, CostRule, Count, Limit, Preflight};
+use crate::policy::{Amount, Count, Limit, Preflight};
 use crate::route::{Index, Matcher, PathPattern, Width};
 
 /// Limits, with what they apply to.
@@ -176,9 +176,9 @@ fn limit(
             },
         },
         per_words: Arc::from(per.words.as_str()),
+        cost: costs::cost(decl, &amounts, file, routes, found),
         amounts,
         choice,
-        cost: CostRule::default(),
         count: decl
             .count
             .as_ref()
@@ -194,20 +194,22 @@ fn limit(
         amounts: sentences,
         plans,
         count: decl.count.as_ref().map(|count| count.value.1.clone()),
+        cost: decl.cost.as_ref().and_then(|cost| cost.value.words()),
     };
     Some((limit, words))
 }
 
 /// A bucket drains while the answer is on its way, and what has drained is not given back a second time.
 fn warn_of_burst(decl: &LimitDecl, amounts: &[Amount], found: &mut Findings) {
-    let Some(count) = &decl.count else { return };
+    let count = decl.count.as_ref().map(|count| count.span);
+    let cost = decl.cost.as_ref().filter(|cost| cost.value.is_of_answer());
+    let Some(span) = count.or(cost.map(|cost| cost.span)) else {
+        return;
+    };
     let is_bucket = |amount: &Amount| matches!(amount.meter, Meter::Bucket(_));
     if amounts.iter().any(is_bucket) {
         found
-            .warn(
-                count.span,
-                "a bucket gives back less the later the answer comes",
-            )
+            .warn(span, "a bucket gives back less the later the answer comes")
             .help("a window gives back in full: leave out `burst`, or the bucket's `algorithm`");
     }
 }

@@ -8,6 +8,7 @@ use super::super::explain;
 use super::super::file::{Algorithm, File, LimitDecl};
 use super::super::report::{Findings, Span};
 use super::super::units::{self, RateDecl, Within};
+use super::calendars;
 use super::routes::{Routes, shortest_response};
 use crate::limit::Meter;
 use crate::limit::algorithm::{
@@ -71,11 +72,13 @@ pub(super) fn plan(
     let burst = rates.iter().find(|rate| rate.value.burst().is_some());
     let implied = if burst.is_some() {
         Algorithm::TokenBucket
+    } else if rates.iter().all(calendars::is_calendar) {
+        Algorithm::FixedWindow
     } else {
         Algorithm::SlidingWindow
     };
     let algorithm = decl.algorithm.as_ref().map_or(implied, |at| at.value);
-    let mut whole = true;
+    let mut whole = calendars::check(decl, rates, found);
     let mut misplaced = |span: Span, field: &str, owners: &str| {
         misplaced(span, field, owners, algorithm, found);
         whole = false;
@@ -191,6 +194,9 @@ fn check_windows(rates: &[At<RateDecl>], found: &mut Findings) -> bool {
 fn same_window(one: &RateDecl, other: &RateDecl) -> bool {
     match (&one.within, &other.within) {
         (Within::Window { length: one, .. }, Within::Window { length: other, .. }) => one == other,
+        (Within::Calendar(one), Within::Calendar(other)) => one.unit() == other.unit(),
+        (Within::Window { .. }, Within::Calendar(_))
+        | (Within::Calendar(_), Within::Window { .. }) => false,
     }
 }
 
@@ -206,8 +212,8 @@ fn amount(
         1 => Arc::from(name),
         _ => Arc::from(format!("{name}-{window}")),
     };
-    match rate.within {
-        Within::Window { length, burst } => {
+    match &rate.within {
+        &Within::Window { length, burst } => {
             let burst = size(plan, rate.amount, burst);
             let meter = meter(plan, rate.amount, length, burst)?;
             let burst = burst.filter(|burst| *burst != rate.amount);
@@ -218,14 +224,21 @@ fn amount(
             let amount = Amount {
                 meter,
                 local: meter,
+                calendar: None,
                 code: Arc::from(code(plan, length)),
                 shown_as: shown_as(&units::short(length)),
                 quota: rate.amount,
-                window: Duration::from_secs(Micros::from(length).ceil_seconds().max(1)),
+                window: Some(Duration::from_secs(
+                    Micros::from(length).ceil_seconds().max(1),
+                )),
                 burst,
                 words: Arc::from(words),
             };
             Ok((amount, explain::sentence(plan, rate, length, burst)))
+        }
+        Within::Calendar(calendar) => {
+            let amount = calendars::amount(rate, calendar, &shown_as(calendar.unit().word()))?;
+            Ok((amount, explain::calendar(rate, calendar)))
         }
     }
 }

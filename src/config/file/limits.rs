@@ -8,6 +8,7 @@ use super::super::matcher::{self, Place, Typed};
 use super::super::node::{Kind, Node};
 use super::super::report::Findings;
 use super::amounts::{Algorithm, Allow, allow};
+use super::cost::{self, CostDecl};
 use super::overrides::{self, OverrideDecl};
 use super::plans::{self, PlansDecl};
 use super::{answers, reply};
@@ -43,6 +44,8 @@ pub(in crate::config) struct LimitDecl {
     pub(in crate::config) if_down: Option<IfDown>,
     /// None: every request. With the statuses as they were typed.
     pub(in crate::config) count: Option<At<(Count, String)>>,
+    /// None: 1.
+    pub(in crate::config) cost: Option<At<CostDecl>>,
     pub(in crate::config) reply: Reply,
 }
 
@@ -65,9 +68,10 @@ const LIMIT: Shape = Shape {
         "preflight",
         "if_down",
         "count",
+        "cost",
         "reply",
     ],
-    later: &["cost", "candidate", "then", "slice", "priority", "show"],
+    later: &["candidate", "then", "slice", "priority", "show"],
 };
 const DEFAULTS: Shape = Shape {
     what: "`defaults`",
@@ -87,6 +91,7 @@ const DEFAULTS: Shape = Shape {
         "preflight",
         "if_down",
         "count",
+        "cost",
         "reply",
     ],
     later: LIMIT.later,
@@ -205,6 +210,10 @@ const MISSING: [(&str, IfMissing); 4] = [
     ("share", IfMissing::Share),
     ("reject", IfMissing::Reject),
 ];
+const REFILLS: [(&str, Refill); 2] = [
+    ("continuous", Refill::Continuous),
+    ("interval", Refill::Interval),
+];
 const PREFLIGHTS: [(&str, Preflight); 2] = [("count", Preflight::Count), ("free", Preflight::Free)];
 
 /// Everything of a limit but its name and amounts.
@@ -219,10 +228,6 @@ fn fields(both: &Both<'_>, ipv6_prefix: u8, found: &mut Findings) -> LimitDecl {
         .into_iter()
         .flatten()
         .collect();
-    let refills = [
-        ("continuous", Refill::Continuous),
-        ("interval", Refill::Interval),
-    ];
     let per = both
         .get("per")
         .and_then(|node| key::per(node, ipv6_prefix, found));
@@ -252,7 +257,7 @@ fn fields(both: &Both<'_>, ipv6_prefix: u8, found: &mut Findings) -> LimitDecl {
             .and_then(|node| decode::duration(node, "`max_wait`", Zero::Refused, found)),
         refill: both
             .get("refill")
-            .and_then(|node| decode::word(node, "a refill", &refills, &[], found)),
+            .and_then(|node| decode::word(node, "a refill", &REFILLS, &[], found)),
         if_missing: both
             .word("if_missing", "a rule for missing keys", &MISSING, found)
             .unwrap_or_default(),
@@ -264,6 +269,7 @@ fn fields(both: &Both<'_>, ipv6_prefix: u8, found: &mut Findings) -> LimitDecl {
         count: both
             .get("count")
             .and_then(|node| answers::count(node, found)),
+        cost: both.get("cost").and_then(|node| cost::cost(node, found)),
         reply: both
             .get("reply")
             .and_then(|node| reply::reply(node, found))

@@ -1,10 +1,14 @@
-//! Amounts: `100 per minute, burst 20`, `5 per 10 minutes`, `10/s`, `unlimited`.
+//! Amounts: `100 per minute, burst 20`, `5 per 10 minutes`, `10/s`, `1000 per calendar day`, `unlimited`.
 
+mod calendar;
+
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Wrong, number, window_in_words};
 use crate::config::nearest::nearest;
 use crate::config::trap;
+use crate::time::Calendar;
 
 /// An amount as it was written.
 #[derive(Clone, Debug, Eq, PartialEq)]
@@ -32,6 +36,8 @@ pub(in crate::config) enum Within {
         /// The most that passes at once, where it is said; at least 1.
         burst: Option<u64>,
     },
+    /// From one boundary of a calendar to the next.
+    Calendar(Arc<Calendar>),
 }
 
 impl RateDecl {
@@ -39,20 +45,27 @@ impl RateDecl {
     pub(in crate::config) fn burst(&self) -> Option<u64> {
         match self.within {
             Within::Window { burst, .. } => burst,
+            Within::Calendar(_) => None,
         }
     }
 
     /// `100 per minute`.
     pub(in crate::config) fn words(&self) -> String {
         let amount = self.amount;
-        match self.within {
-            Within::Window { length, .. } => format!("{amount} per {}", window_in_words(length)),
+        match &self.within {
+            Within::Window { length, .. } => format!("{amount} per {}", window_in_words(*length)),
+            Within::Calendar(calendar) => {
+                let unit = calendar.unit().word();
+                match calendar.zone() {
+                    Calendar::UTC => format!("{amount} per calendar {unit}"),
+                    zone => format!("{amount} per calendar {unit} in {zone}"),
+                }
+            }
         }
     }
 }
 
-const FORMS: &str =
-    "write `100 per minute`, `5 per 10 minutes`, `10/s`, `100 per minute, burst 20` or `unlimited`";
+const FORMS: &str = "write `100 per minute`, `5 per 10 minutes`, `10/s`, `100 per minute, burst 20`, `1000 per calendar day` or `unlimited`";
 const UNITS: [(&str, u64); 5] = [
     ("second", 1),
     ("minute", 60),
@@ -72,13 +85,17 @@ pub(in crate::config) fn rate(text: &str) -> Result<Rate, Wrong> {
         return Err(Wrong::new(trap::COMMA));
     }
     let mut parts = text.split(',').map(str::trim);
-    let (amount, length) = per(parts.next().unwrap_or_default())?;
-    let mut burst = None;
+    let mut rate = per(parts.next().unwrap_or_default())?;
     for part in parts {
         let words: Vec<&str> = part.split_whitespace().collect();
         match words.as_slice() {
-            ["burst", size] if burst.is_none() => burst = Some(at_least_one(size, "a burst")?),
-            ["burst", _] => return Err(Wrong::new("the burst is given twice")),
+            ["burst", size] => match &mut rate.within {
+                Within::Window { burst, .. } if burst.is_none() => {
+                    *burst = Some(at_least_one(size, "a burst")?);
+                }
+                Within::Window { .. } => return Err(Wrong::new("the burst is given twice")),
+                Within::Calendar(_) => return Err(calendar::burst()),
+            },
             [first, ..] => {
                 let meant = nearest(first, ["burst"]).filter(|word| word != first);
                 return Err(
@@ -93,8 +110,7 @@ pub(in crate::config) fn rate(text: &str) -> Result<Rate, Wrong> {
             }
         }
     }
-    let within = Within::Window { length, burst };
-    Ok(Rate::Limited(RateDecl { amount, within }))
+    Ok(Rate::Limited(rate))
 }
 
 /// A number of at least 1; `what` it is, for the message.
@@ -108,23 +124,30 @@ pub(in crate::config) fn at_least_one(text: &str, what: &str) -> Result<u64, Wro
 }
 
 /// The part before the first comma.
-fn per(text: &str) -> Result<(u64, Duration), Wrong> {
+fn per(text: &str) -> Result<RateDecl, Wrong> {
+    let so_much = |amount: &str, count: &str, unit: &str, units: &[(&str, u64)]| {
+        let amount = at_least_one(amount, "an amount")?;
+        let length = window(at_least_one(count, "a window")?, unit, units)?;
+        let within = Within::Window {
+            length,
+            burst: None,
+        };
+        Ok(RateDecl { amount, within })
+    };
     let words: Vec<&str> = text.split_whitespace().collect();
     match words.as_slice() {
         [short] if short.contains('/') => {
             let (amount, unit) = short.split_once('/').unwrap_or_default();
-            Ok((at_least_one(amount, "an amount")?, window(1, unit, &SHORT)?))
+            so_much(amount, "1", unit, &SHORT)
         }
         [_, "concurrent"] => Err(Wrong::later("concurrent")),
-        [_, "per", "calendar", ..] => Err(Wrong::later("calendar")),
-        [amount, "per", unit] => Ok((at_least_one(amount, "an amount")?, window(1, unit, &UNITS)?)),
-        [amount, "per", count, unit] => {
+        [amount, "per", "calendar", window @ ..] => {
             let amount = at_least_one(amount, "an amount")?;
-            Ok((
-                amount,
-                window(at_least_one(count, "a window")?, unit, &UNITS)?,
-            ))
+            let within = Within::Calendar(Arc::new(calendar::window(window)?));
+            Ok(RateDecl { amount, within })
         }
+        [amount, "per", unit] => so_much(amount, "1", unit, &UNITS),
+        [amount, "per", count, unit] => so_much(amount, count, unit, &UNITS),
         [] => Err(Wrong::new("an amount is missing").help(FORMS)),
         [only] => {
             at_least_one(only, "an amount").map_err(|wrong| wrong.or_forms(only))?;
@@ -153,9 +176,8 @@ fn window(count: u64, unit: &str, units: &[(&str, u64)]) -> Result<Duration, Wro
         .filter(|one| !one.is_empty())
         .unwrap_or(unit);
     if one == "month" {
-        return Err(
-            Wrong::new("a month has no fixed length").help("`per calendar month` is not there yet")
-        );
+        return Err(Wrong::new("a month has no fixed length")
+            .help("write `per calendar month`: from the first of one to the first of the next"));
     }
     let Some((_, seconds)) = units.iter().find(|(name, _)| *name == unit || *name == one) else {
         let known = units.iter().map(|(name, _)| *name);

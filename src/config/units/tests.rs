@@ -100,7 +100,6 @@ fn amounts() {
         "10 per minute, brust 3",
         "burst 20",
         "10 concurrent",
-        "10 per calendar day",
         "10 minute",
         "unlimitd",
         "10 per 400 days",
@@ -118,6 +117,53 @@ fn amounts() {
     assert_eq!(
         rate("10 per minutte").unwrap_err().help.unwrap(),
         "did you mean `minute`?"
+    );
+}
+
+#[test]
+fn calendars() {
+    let words = |text: &str| match rate(text).unwrap() {
+        Rate::Limited(rate) => rate.words(),
+        Rate::Unlimited => unreachable!(),
+    };
+    for text in [
+        "1 per calendar minute",
+        "1 per calendar hour in Asia/Kolkata",
+        "10000 per calendar day in Europe/Paris",
+        "1 per calendar week in America/Argentina/Buenos_Aires",
+        "1 per calendar month in Etc/GMT+5",
+    ] {
+        assert_eq!(words(text), text);
+    }
+    assert_eq!(words("1 per calendar day in UTC"), "1 per calendar day");
+    assert_eq!(
+        words("1 per calendar day in europe/paris"),
+        "1 per calendar day in Europe/Paris"
+    );
+    let help = |text: &str| rate(text).unwrap_err().help.unwrap();
+    for (text, meant) in [
+        ("1 per calendar day in Europe/Pairs", "Europe/Paris"),
+        ("1 per calendar day in paris", "Europe/Paris"),
+        ("1 per calendar days", "day"),
+    ] {
+        assert_eq!(help(text), format!("did you mean `{meant}`?"));
+    }
+    for text in [
+        "1 per calendar",
+        "1 per calendar year",
+        "0 per calendar day",
+        "1 per calendar 2 days",
+        "1 per calendar day in",
+        "1 per calendar day at Europe/Paris",
+        "1 per calendar day in Nowhere/Atlantis",
+        "1 per calendar day in ../../etc/passwd",
+        "1 per calendar day, burst 5",
+    ] {
+        assert!(rate(text).is_err(), "{text}");
+    }
+    assert_eq!(
+        help("10 per month"),
+        "write `per calendar month`: from the first of one to the first of the next"
     );
 }
 

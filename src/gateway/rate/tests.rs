@@ -5,16 +5,17 @@ use sfv::{FieldType as _, List, Parser};
 
 use super::*;
 use crate::limit::Quota;
-use crate::limit::algorithm::{Bucket, BucketSpec, FixedWindow, Refill};
+use crate::limit::algorithm::{Bucket, BucketSpec, CalendarWindow, FixedWindow, Refill};
 
 fn amount(name: &str, meter: Meter, quota: u64, window: u64, burst: Option<u64>) -> Item {
     Item::compile(&Amount {
         local: meter,
         meter,
+        calendar: None,
         code: "x".into(),
         shown_as: name.into(),
         quota,
-        window: Duration::from_secs(window),
+        window: Some(Duration::from_secs(window)),
         burst,
         words: "".into(),
     })
@@ -102,6 +103,25 @@ fn one_amount() {
     );
     assert_eq!(policy, r#""per-key";q=100;w=60"#);
     assert_eq!(state, r#""per-key";r=99;t=60"#);
+}
+
+#[test]
+fn windows_that_differ_in_length_have_no_w() {
+    let meter = CalendarWindow::new(100, Micros::SECOND).unwrap();
+    let month = Item::compile(&Amount {
+        local: Meter::CalendarWindow(meter),
+        meter: Meter::CalendarWindow(meter),
+        calendar: None,
+        code: "x".into(),
+        shown_as: "monthly".into(),
+        quota: 100,
+        window: None,
+        burst: None,
+        words: "".into(),
+    });
+    let (policy, state, _) = add(vec![month], &[shown(0, 99, 2_500_000_000_000, None)], &[]);
+    assert_eq!(policy, r#""monthly";q=100"#);
+    assert_eq!(state, r#""monthly";r=99;t=2500000"#);
 }
 
 #[test]

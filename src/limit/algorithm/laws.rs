@@ -1,16 +1,17 @@
 //! The laws of [`Judge`], each as a property of every algorithm, and brute-force oracles that share no code with them.
 
+mod calendars;
 mod oracle;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::{
-    Booked, Bucket, BucketSpec, Entry, FixedWindow, Meter, Refill, SUM, SlidingLog, SlidingWindow,
-    State,
+    Booked, Bucket, BucketSpec, CalendarWindow, Entry, FixedWindow, Meter, Refill, SUM, SlidingLog,
+    SlidingWindow, State,
 };
 use crate::limit::{ChargeId, Cost, Quota, Retry, Verdict};
-use crate::time::{EXACT, Micros, Timestamp};
+use crate::time::{Boundaries, EXACT, Micros, Timestamp};
 
 const EPOCH: u64 = 1_796_069_731_123_456;
 
@@ -43,6 +44,8 @@ struct Key {
     meter: Meter,
     state: State,
     now: u64,
+    /// What the clock of the one who asks shows, where it is wrong.
+    shown: Option<u64>,
     spent: Vec<Booked>,
     next: u64,
 }
@@ -53,6 +56,7 @@ impl Key {
             meter,
             state: (meter.kind().fresh)(),
             now: EPOCH,
+            shown: None,
             spent: Vec::new(),
             next: 1 << 40,
         }
@@ -67,14 +71,20 @@ impl Key {
         key
     }
 
+    /// The meter as it is asked now.
+    fn meter(&self) -> Meter {
+        let shown = self.shown.unwrap_or(self.now);
+        self.meter.around(boundaries(self.meter, shown))
+    }
+
     fn heal(&mut self) -> bool {
-        self.meter
+        self.meter()
             .judge()
             .heal(&mut self.state, Timestamp::from_micros(self.now))
     }
 
     fn ask(&self, cost: u32) -> Verdict {
-        self.meter.judge().judge(
+        self.meter().judge().judge(
             &self.state,
             Timestamp::from_micros(self.now),
             Cost::new(cost),
@@ -82,7 +92,7 @@ impl Key {
     }
 
     fn quota(&self) -> Quota {
-        self.meter
+        self.meter()
             .judge()
             .quota(&self.state, Timestamp::from_micros(self.now))
     }
@@ -91,7 +101,7 @@ impl Key {
         let (id, cost) = (ChargeId::new(self.next), Cost::new(cost));
         self.next += 1;
         let mark =
-            self.meter
+            self.meter()
                 .judge()
                 .spend(&mut self.state, Timestamp::from_micros(self.now), cost, id);
         self.spent.push(Booked { mark, id, cost });
@@ -99,7 +109,8 @@ impl Key {
 
     fn give_back(&mut self, booked: Booked, back: u32) {
         let now = Timestamp::from_micros(self.now);
-        let meter = self.meter.judge();
+        let meter = self.meter();
+        let meter = meter.judge();
         meter.give_back(&mut self.state, now, booked, Cost::new(back));
     }
 
@@ -152,6 +163,20 @@ impl Key {
     }
 }
 
+/// The boundary of this number of a calendar whose windows differ by up to an eighth in length.
+fn boundary(number: u64, window: u64) -> u64 {
+    number * window + number * 7 % 8 * (window / 64)
+}
+
+/// What a calendar says around `now`.
+fn boundaries(meter: Meter, now: u64) -> Boundaries {
+    let window = meter.window().get();
+    let near = (now / window).saturating_sub(1)..=now / window;
+    let number = near.rev().find(|number| boundary(*number, window) <= now);
+    let first = number.unwrap_or(0).saturating_sub(1);
+    [0, 1, 2, 3].map(|more| Timestamp::from_micros(boundary(first + more, window)))
+}
+
 fn units(booked: Booked) -> u32 {
     u32::try_from(booked.cost.get()).unwrap()
 }
@@ -201,7 +226,12 @@ fn meter() -> impl Strategy<Value = Meter> {
             SlidingWindow::new(n, Micros::new(p + 9_999)).unwrap()
         )),
         bucket().prop_map(Meter::Bucket),
+        (1_u64..20, window()).prop_map(|(n, p)| calendar(n, p)),
     ]
+}
+
+fn calendar(amount: u64, window: u64) -> Meter {
+    Meter::CalendarWindow(CalendarWindow::new(amount, Micros::new(window)).unwrap())
 }
 
 fn step(
@@ -289,10 +319,15 @@ proptest! {
         let (before, left) = (key.now, key.quota().remaining);
         // Sub-windows and ticks decide at their own edges; one of them may lie between.
         let edge = match meter { Meter::SlidingWindow(_) => window / 10, Meter::Bucket(_) => 1_000, _ => 1 };
+        // Of a calendar, what was spent in the next window stays there.
+        let (kept, pulled) = match meter {
+            Meter::CalendarWindow(_) => (window * 7 / 8, window * 9 / 4),
+            _ => (window, window + edge),
+        };
         key.now = before - window * back / 1_000;
         let healed = key.heal();
-        prop_assert!(healed || back <= 1_000 || (before - key.now) <= window + edge);
-        prop_assert!(!healed || back > 1_000);
+        prop_assert!(healed || before - key.now <= pulled);
+        prop_assert!(!healed || before - key.now > kept);
         prop_assert_eq!(key.quota().remaining, left, "the count is kept");
         if healed {
             let mut here = Key::new(meter);
@@ -383,7 +418,7 @@ proptest! {
             if key.now > 1 << 51 {
                 break;
             }
-            let (quota, params) = (key.quota(), meter.judge().params());
+            let (quota, params) = (key.quota(), key.meter().judge().params());
             prop_assert!(key.numbers().iter().chain(&params).all(|&number| number <= SUM));
             prop_assert!(quota.remaining <= SUM && quota.reset_after.get() < EXACT);
         }
@@ -489,6 +524,7 @@ fn large() -> impl Strategy<Value = Meter> {
     prop_oneof![
         (amount(), window())
             .prop_map(|(n, p)| Meter::FixedWindow(FixedWindow::new(n, Micros::new(p)).unwrap())),
+        (amount(), 1_000_000_u64..=1 << 45).prop_map(|(n, p)| calendar(n, p)),
         (window())
             .prop_map(|p| Meter::SlidingLog(SlidingLog::new(10_000, Micros::new(p)).unwrap())),
         (amount(), window()).prop_map(|(n, p)| Meter::SlidingWindow(
@@ -524,6 +560,7 @@ fn raised(meter: Meter, more: u64) -> Meter {
     match meter {
         Meter::FixedWindow(_) => Meter::FixedWindow(FixedWindow::new(amount, window).unwrap()),
         Meter::SlidingLog(_) => Meter::SlidingLog(SlidingLog::new(amount, window).unwrap()),
+        Meter::CalendarWindow(_) => calendar(amount, window.get()),
         Meter::SlidingWindow(_) => {
             Meter::SlidingWindow(SlidingWindow::new(amount, window).unwrap())
         }

@@ -30,10 +30,11 @@ fn limited(mut policy: Policy, meter: Meter, quota: u64, cost: u32) -> Policy {
         amounts: vec![Amount {
             local: meter,
             meter,
+            calendar: None,
             code: "x60s".into(),
             shown_as: "per-ip".into(),
             quota,
-            window: Duration::from_secs(60),
+            window: Some(Duration::from_secs(60)),
             burst: None,
             words: format!("{quota} per minute").into(),
         }],

@@ -111,6 +111,22 @@ async fn a_thousand_at_once_over_three_gateways_pass_exactly_ten() {
 }
 
 #[tokio::test]
+async fn a_process_learns_what_the_clock_of_the_store_shows() {
+    let server = Server::start(&[]).await;
+    let spec = spec(&server, PATIENT);
+    let events = Events::new(&Registry::new());
+    let wrong = Clock::Manual(Arc::new(AtomicU64::new(1_000_000)));
+    let shared = Shared::new(&spec, None, wrong, &events).unwrap();
+    let store = Store::open(&spec, &shared, &events);
+    assert_eq!(shared.now().as_micros(), 1_000_000);
+    within(RECOVERY, &store, "connects").await;
+    let at = ask(&store, "clock", 1).await.unwrap().at;
+    let apart = at.since(shared.now()).max(shared.now().since(at));
+    // Learned from the answer before.
+    assert!(apart < Micros::new(10_000_000), "{apart:?}");
+}
+
+#[tokio::test]
 async fn every_reply_reaches_its_own_request() {
     let server = Server::start(&[]).await;
     let store = connected(&server, PATIENT).await;

@@ -4,11 +4,13 @@ mod client;
 mod gateway;
 mod redis;
 mod upstream;
+mod ways;
 
 pub(crate) use client::{Client, Response, code, codes, get, parallel, raw, send};
 pub(crate) use gateway::{Gateway, signal};
 pub(crate) use redis::RedisServer;
 pub(crate) use upstream::Upstream;
+pub(crate) use ways::{ALGORITHMS, Way, ways};
 
 use std::time::{Duration, Instant};
 

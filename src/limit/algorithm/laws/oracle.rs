@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use proptest::test_runner::TestCaseError;
 
 use super::super::{Meter, Refill};
+use super::boundary;
 
 /// When what was admitted, in order of time.
 type Admitted = [(u64, u64)];
@@ -26,6 +27,11 @@ pub(super) fn room(meter: Meter, admitted: &Admitted, now: u64) -> Room {
             .map(|(_, cost)| u128::from(*cost))
             .sum()
     };
+    let whole = |used| Room {
+        used,
+        most: amount,
+        unit: 1,
+    };
     match meter {
         Meter::FixedWindow(_) => {
             let mut start = None;
@@ -35,24 +41,13 @@ pub(super) fn room(meter: Meter, admitted: &Admitted, now: u64) -> Room {
                 }
             }
             let used = start.filter(|start| now < start + window).map_or(0, since);
-            Room {
-                used,
-                most: amount,
-                unit: 1,
-            }
+            whole(used)
         }
-        Meter::SlidingLog(_) => Room {
-            used: since(now - window + 1),
-            most: amount,
-            unit: 1,
-        },
+        Meter::CalendarWindow(_) => whole(since(begun(now, window))),
+        Meter::SlidingLog(_) => whole(since(now - window + 1)),
         Meter::SlidingWindow(_) => {
             let length = window / 10;
-            Room {
-                used: since((now / length - 10) * length),
-                most: amount,
-                unit: 1,
-            }
+            whole(since((now / length - 10) * length))
         }
         Meter::Bucket(bucket) => {
             let spec = bucket.spec();
@@ -75,6 +70,15 @@ pub(super) fn room(meter: Meter, admitted: &Admitted, now: u64) -> Room {
         }
         Meter::Block(_) => unreachable!("blocks are recounted in driver/worlds.rs"),
     }
+}
+
+/// When the window of a calendar began that `now` is in.
+fn begun(now: u64, window: u64) -> u64 {
+    let mut number = (now / window).saturating_sub(2);
+    while boundary(number + 1, window) <= now {
+        number += 1;
+    }
+    boundary(number, window)
 }
 
 /// The debt is the most that any stretch up to now has left: what was admitted in it, less what drains in its time.
@@ -130,6 +134,7 @@ pub(super) fn within_bound(meter: Meter, admitted: &Admitted) -> Result<(), Test
             let span = at - start;
             let bound = match meter {
                 Meter::FixedWindow(_) => amount * (span / window + 2),
+                Meter::CalendarWindow(_) => amount * (span / (window * 7 / 8).max(1) + 2),
                 Meter::SlidingLog(_) | Meter::SlidingWindow(_) => amount * (span / window + 1),
                 Meter::Bucket(bucket) => {
                     let spec = bucket.spec();

@@ -28,6 +28,7 @@ fn the_text_names_every_algorithm_and_says_each_number_of_parameters() {
         assert!(text().contains(&format!("M[{}] = function()", kind.code)));
         assert!(kind.lua.contains(&format!("params = {},", kind.params)));
     }
+    assert!(KINDS.is_sorted_by(|one, next| one.code < next.code));
     assert!(
         text().starts_with("#!lua flags=allow-oom\n"),
         "allow-oom keeps limiting alive at maxmemory"
