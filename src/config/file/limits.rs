@@ -235,10 +235,7 @@ fn fields(both: &Both<'_>, ipv6_prefix: u8, found: &mut Findings) -> LimitDecl {
             .map(|node| matcher::list(node, Place::Elsewhere, found));
         listed.unwrap_or_default()
     };
-    let except = [matchers("except", found), matchers("skip", found)]
-        .into_iter()
-        .flatten()
-        .collect();
+    let except = [matchers("except", found), matchers("skip", found)].concat();
     let per = both
         .get("per")
         .and_then(|node| key::per(node, ipv6_prefix, found));
