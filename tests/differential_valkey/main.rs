@@ -12,6 +12,8 @@
 mod calendars;
 #[path = "../differential/golden.rs"]
 mod golden;
+#[path = "../differential/leases.rs"]
+mod leases;
 #[path = "../differential/mistakes.rs"]
 mod mistakes;
 #[path = "../differential/reports.rs"]
