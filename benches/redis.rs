@@ -18,7 +18,7 @@ mod server;
 
 use server::Server;
 use sluice::limit::algorithm::{
-    Bucket, BucketSpec, FixedWindow, Refill, SlidingLog, SlidingWindow,
+    Bucket, BucketSpec, Concurrency, FixedWindow, LEASE, Refill, SlidingLog, SlidingWindow,
 };
 use sluice::limit::{Charge, ChargeId, Cost, Key, Meter, Stake, When};
 use sluice::store::redis::script::Call;
@@ -63,7 +63,7 @@ fn main() {
     }
 }
 
-fn meters() -> [(&'static str, Meter); 4] {
+fn meters() -> [(&'static str, Meter); 5] {
     let (amount, window) = (10_000, Micros::new(60_000_000));
     let bucket = BucketSpec {
         amount,
@@ -87,6 +87,10 @@ fn meters() -> [(&'static str, Meter); 4] {
             "sliding_log",
             Meter::SlidingLog(SlidingLog::new(amount, window).unwrap()),
         ),
+        (
+            "concurrency",
+            Meter::Concurrency(Concurrency::new(amount, LEASE).unwrap()),
+        ),
     ]
 }
 
@@ -97,6 +101,10 @@ fn decisions(meter: Meter, keys: u64, requests: u64) -> f64 {
             let mut call = Call::new();
             for id in at * requests..(at + 1) * requests {
                 call.judge(&[charge(meter, spread(id, keys), id)]);
+                // A slot is given back when its request has ended: twenty are under way.
+                if let (Meter::Concurrency(_), Some(ended)) = (meter, id.checked_sub(20)) {
+                    call.give_back(&charge(meter, spread(ended, keys), ended).receipt(0));
+                }
             }
             call
         })

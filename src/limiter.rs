@@ -7,6 +7,7 @@ mod beside;
 mod meeting;
 mod outage;
 mod settle;
+mod slots;
 mod strike;
 #[cfg(test)]
 mod tests;
@@ -23,9 +24,9 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use crate::limit::key::{Derived, Found};
+use crate::limit::key::{Ambiguous, Derived, Found, Identity};
 use crate::limit::{Charge, ChargeId, Key, Quota, Retry, Stake, When};
-use crate::policy::{Count, IfDown, Limit, LimitMode, Mode, Policy, Preflight};
+use crate::policy::{Allowance, Count, Grant, IfDown, Limit, LimitMode, Mode, Policy};
 use crate::request::Facts;
 use crate::route::Hit;
 use crate::store::{Origin, Store, random_number};
@@ -33,6 +34,7 @@ use crate::telemetry::{Decided, DecisionSource, LimitEvents};
 use crate::time::Micros;
 use meeting::{Asked, Meeting, Part};
 use settle::{Due, Settlement, Spent, Terms};
+use slots::Leases;
 use strike::Strike;
 
 /// One amount of a limit as the client is shown it: indexes into the policy, and what is left.
@@ -85,6 +87,11 @@ pub enum Refusal {
         /// Index into `Policy::limits`.
         limit: usize,
     },
+    /// A field that names the client's plan occurs twice.
+    AmbiguousPlan {
+        /// Index into `Policy::limits`.
+        limit: usize,
+    },
     /// The store is away, and a limit says `deny`.
     StoreDown {
         /// Index into `Policy::limits`.
@@ -116,17 +123,20 @@ impl Refusal {
 #[derive(Debug)]
 pub struct Limiter {
     store: Store,
+    /// What its requests hold at once.
+    leases: Arc<Leases>,
     /// The number of the next charge. It begins anywhere, so that no two gateways give the same to one key.
     next: AtomicU64,
 }
 
 impl Limiter {
-    /// A limiter over one worker's way to the store.
+    /// A limiter over one worker's way to the store. Must be called on the worker's runtime.
     ///
     /// # Errors
     /// The system has no randomness to give.
     pub fn new(store: Store) -> io::Result<Self> {
         Ok(Self {
+            leases: Leases::new(&store),
             store,
             next: AtomicU64::new(random_number()?),
         })
@@ -195,37 +205,67 @@ impl Limiter {
         let Some(limit) = meeting.policy.limits.get(index) else {
             return Ok(());
         };
-        let free = limit.preflight == Preflight::Free && facts.is_preflight();
-        if free || limit.except.first(facts).is_some() {
+        if !limit.applies(facts) {
             meeting.decide(index, Decided::Skipped);
             return Ok(());
         }
-        let stake = stake(meeting.policy, limit);
-        let shared = self.store.shared();
-        let identity = match (limit.per.derive(facts, &hit.params, &shared.keys()), stake) {
-            (Derived::Identity(identity), _) => identity,
-            (Derived::Skip, _) => {
+        let Ok(values) = limit.per.read(facts, &hit.params) else {
+            return unjudged(meeting, index, Refusal::AmbiguousKey { limit: index });
+        };
+        let keys = self.store.shared().keys();
+        let identity = match limit.per.derive(&values, facts, &keys) {
+            Derived::Identity(identity) => identity,
+            Derived::Skip => {
                 meeting.key_missing(index);
                 meeting.decide(index, Decided::Skipped);
                 return Ok(());
             }
-            (derived @ (Derived::Reject | Derived::Ambiguous), stake) => {
-                return refuse_key(meeting, index, &derived, stake);
+            Derived::Reject => {
+                meeting.key_missing(index);
+                return unjudged(meeting, index, Refusal::Unkeyed { limit: index });
             }
         };
         if identity.found == Found::Missing {
             meeting.key_missing(index);
         }
-        if limit.amounts.is_empty() && limit.candidate.is_none() {
+        let chosen = match &limit.choice {
+            None => Ok(Grant::Allow(limit.otherwise())),
+            Some(choice) => choice.of(&values, facts, &hit.params),
+        };
+        match chosen {
+            Ok(Grant::Allow(allowance)) => self.ask(meeting, index, facts, &identity, allowance),
+            Ok(Grant::Skip) => meeting.decide(index, Decided::Skipped),
+            Err(Ambiguous) => {
+                return unjudged(meeting, index, Refusal::AmbiguousPlan { limit: index });
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks a charge for each amount that holds.
+    fn ask(
+        &self,
+        meeting: &mut Meeting<'_>,
+        index: usize,
+        facts: &Facts<'_>,
+        identity: &Identity,
+        allowance: Allowance,
+    ) {
+        let Some(limit) = meeting.limit(index) else {
+            return;
+        };
+        if allowance.run().is_empty() && limit.candidate.is_none() {
             meeting.decide(index, Decided::Allowed);
         }
+        let stake = stake(meeting.policy, limit);
+        let shared = self.store.shared();
         let cost = limit.cost.on_entry(facts);
-        let mut strike = self.ask_block(meeting, index, &identity, 0);
-        for (amount, held) in limit.amounts.iter().enumerate() {
+        let mut strike = self.ask_block(meeting, index, identity, allowance.run());
+        for (amount, held) in limit.held(allowance) {
             let id = self.next_id();
             meeting.terms.extend(self.terms(limit, id, strike.take()));
             meeting.charges.push(Charge {
-                key: Key::of(shared.prefix(), &identity, &limit.name, &held.code),
+                key: Key::of(shared.prefix(), identity, &limit.name, &held.code),
                 meter: held.meter_at(|| shared.now()),
                 cost,
                 id,
@@ -238,8 +278,7 @@ impl Limiter {
                 part: Part::Amount(amount),
             });
         }
-        self.ask_candidate(meeting, index, &identity, cost);
-        Ok(())
+        self.ask_candidate(meeting, index, identity, cost);
     }
 
     /// Books what the store admitted in this process too, where a limit counts here while the store is away, so that
@@ -268,8 +307,9 @@ impl Limiter {
         &self,
         meeting: Meeting<'_>,
         delay: Micros,
-        spent: SmallVec<[Spent; 4]>,
+        mut spent: SmallVec<[Spent; 4]>,
     ) -> Admission {
+        let slots = self.leases.hold(&mut spent, &meeting.charges);
         let Meeting {
             shown, met, terms, ..
         } = meeting;
@@ -277,7 +317,7 @@ impl Limiter {
             delay,
             shown,
             met,
-            Settlement::new(spent, terms, &self.store),
+            Settlement::new(spent, slots, terms, &self.store),
         )
     }
 
@@ -301,29 +341,20 @@ impl Limiter {
     }
 }
 
-/// A request without the key that a limit insists on. A limit in shadow refuses nothing.
-fn refuse_key(
-    meeting: &mut Meeting<'_>,
-    limit: usize,
-    derived: &Derived,
-    stake: Stake,
-) -> Result<(), Refusal> {
-    if *derived == Derived::Reject {
-        meeting.key_missing(limit);
-    }
-    match stake {
+/// A request that the limit `index` cannot judge: it does not say, or says twice, whom it counts for or which plan it
+/// has. A limit in shadow refuses nothing.
+fn unjudged(meeting: &mut Meeting<'_>, index: usize, refusal: Refusal) -> Result<(), Refusal> {
+    let Some(limit) = meeting.limit(index) else {
+        return Ok(());
+    };
+    match stake(meeting.policy, limit) {
         Stake::Watching => {
-            meeting.decide(limit, watched(meeting.policy, limit));
+            meeting.decide(index, watched(meeting.policy, index));
             Ok(())
         }
         Stake::Binding => {
-            meeting.decide(limit, Decided::Rejected);
-            Err(match derived {
-                Derived::Ambiguous => Refusal::AmbiguousKey { limit },
-                Derived::Reject | Derived::Skip | Derived::Identity(_) => {
-                    Refusal::Unkeyed { limit }
-                }
-            })
+            meeting.decide(index, Decided::Rejected);
+            Err(refusal)
         }
     }
 }

@@ -57,7 +57,7 @@ pub struct Shared {
 }
 
 /// Which store judged a charge, and takes it back.
-#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+#[derive(Clone, Copy, Debug, Eq, Hash, PartialEq)]
 pub enum Origin {
     /// The store of the configuration.
     Store,
@@ -189,6 +189,15 @@ impl Store {
                 }
                 ruling
             }
+        }
+    }
+
+    /// Whether what it is told now would reach it.
+    #[must_use]
+    pub fn is_reachable(&self) -> bool {
+        match &self.backend {
+            Backend::Memory => true,
+            Backend::Redis(redis) => redis.is_reachable(&self.shared),
         }
     }
 

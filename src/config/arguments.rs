@@ -98,7 +98,7 @@ fn limit(text: &str, span: Span, found: &mut Findings) -> Option<Vec<(Node, Node
     Some(fields)
 }
 
-/// Whether a rate is written without "per".
+/// Whether an amount is written without "per".
 fn has_rate(text: &str) -> bool {
     let (_, allow) = split(text);
     allow
@@ -106,6 +106,7 @@ fn has_rate(text: &str) -> bool {
         .next()
         .is_some_and(|rate| rate.contains('/'))
         || allow.trim() == "unlimited"
+        || allow.trim().ends_with(" concurrent")
 }
 
 /// Takes `[METHOD] [PATH:]` off.

@@ -4,7 +4,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{Loaded, Report, from_arguments, load, parse};
-use crate::policy::{RedisAddress, StoreSpec};
+use crate::policy::{RedisAddress, Secret, StoreSpec, TlsSpec};
 use crate::time::Calendar;
 
 const SHIPPED: &str = include_str!("../../gateway.yaml");
@@ -372,6 +372,25 @@ fn included_files_add_their_sections() {
 }
 
 #[test]
+fn so_much_at_once_is_said_in_words_and_has_no_window() {
+    let several = with_limit("allow: [20 concurrent, 10 per second]");
+    let loaded = read(&several).unwrap();
+    let text = loaded.explain();
+    assert!(
+        text.contains("20 concurrent: at most 20 at once, each until its answer has ended"),
+        "{text}"
+    );
+    let [slots, rate] = &loaded.policy.limits[0].amounts[..] else {
+        panic!("two amounts")
+    };
+    let shown = [&*slots.shown_as, &*rate.shown_as];
+    assert_eq!(shown, ["x-concurrent", "x-1s"]);
+    assert_eq!((&*slots.code, slots.window), ("cc", None));
+    let alone = from_arguments("localhost:3000", &["20 concurrent per ip".to_owned()]).unwrap();
+    assert_eq!(&*alone.policy.limits[0].amounts[0].words, "20 at once");
+}
+
+#[test]
 fn a_large_file_takes_no_time() {
     let mut text = String::from("upstream: http://h\nlimits:\n");
     for i in 0..20_000 {
@@ -382,6 +401,32 @@ fn a_large_file_takes_no_time() {
     assert_eq!(report.len(), 20_000);
     assert!(report.to_string().contains("and 19800 more"));
     assert!(start.elapsed().as_secs() < 10, "{:?}", start.elapsed());
+}
+
+#[test]
+fn a_master_is_found_by_its_sentinels() {
+    let text = "upstream: http://h
+store:
+  sentinel: {master: mymaster, nodes: [rediss://:guard@10.0.0.1, rediss://10.0.0.2:7000]}
+  password: word
+";
+    let loaded = read(text).unwrap_or_else(|report| panic!("{report}"));
+    let said = loaded.explain();
+    assert!(
+        said.contains("in Redis at the master `mymaster` of the sentinels 10.0.0.1:26379, 10.0.0.2:7000 with TLS, database 0"),
+        "{said}"
+    );
+    assert!(!said.contains("guard") && !said.contains("word"), "{said}");
+    let StoreSpec::Redis(redis) = loaded.policy.store else {
+        panic!("a Redis")
+    };
+    assert_eq!(redis.tls, Some(TlsSpec::default()));
+    assert_eq!(redis.password, Some(Secret::new("word")));
+    let RedisAddress::Sentinel(sentinels) = redis.address else {
+        panic!("sentinels")
+    };
+    assert_eq!(sentinels.nodes[0].password, Some(Secret::new("guard")));
+    assert_eq!(sentinels.nodes[1].password, None);
 }
 
 #[test]

@@ -43,6 +43,8 @@ fn moved(refusal: Refusal, by: Micros) -> Refusal {
             limit,
             retry: retry.saturating_add(by.into()),
         },
-        refusal @ (Refusal::Unkeyed { .. } | Refusal::AmbiguousKey { .. }) => refusal,
+        refusal @ (Refusal::Unkeyed { .. }
+        | Refusal::AmbiguousKey { .. }
+        | Refusal::AmbiguousPlan { .. }) => refusal,
     }
 }

@@ -34,8 +34,6 @@ struct Item {
     quota: u64,
     /// The most that may pass at once.
     burst: u64,
-    /// In seconds; only a bucket's is looked at.
-    window: u64,
     pace: Pace,
 }
 
@@ -44,8 +42,10 @@ struct Item {
 enum Pace {
     /// Until what was spent counts no more.
     Window,
-    /// A bucket refills while it is spent: r / t must not promise more than q / w.
-    Bucket,
+    /// A bucket refills while it is spent: r / t must not promise more than q / w. With w in seconds.
+    Bucket(u64),
+    /// Nobody knows when someone is done.
+    Concurrency,
 }
 
 impl RateFields {
@@ -120,20 +120,22 @@ impl Item {
         if let Some(window) = window {
             push(&mut policy, ";w=", window);
         }
+        if let Meter::Concurrency(_) = amount.meter {
+            policy.push_str(";qu=\"concurrent-requests\"");
+        }
         if let Some(burst) = amount.burst {
             push(&mut policy, ";sluice-burst=", burst);
         }
-        let pace = if matches!(amount.meter, Meter::Bucket(_)) {
-            Pace::Bucket
-        } else {
-            Pace::Window
+        let pace = match (amount.meter, window) {
+            (Meter::Concurrency(_), _) => Pace::Concurrency,
+            (Meter::Bucket(_), Some(window)) => Pace::Bucket(window),
+            (_, _) => Pace::Window,
         };
         Self {
             policy,
             name,
             quota,
             burst: amount.burst.unwrap_or(quota).min(LARGEST),
-            window: window.unwrap_or(1),
             pace,
         }
     }
@@ -151,15 +153,18 @@ impl Item {
         let reset = shown.quota.reset_after;
         match (shown.rejected, &self.pace) {
             (Some(Retry::After(retry)), _) => Some(retry.ceil_seconds().max(1)),
-            (Some(Retry::Unknown), _) => None,
+            (Some(Retry::Unknown), _) | (_, Pace::Concurrency) => None,
             (_, Pace::Window) => Some(reset.ceil_seconds()),
-            (_, Pace::Bucket) => Some(reset.max(self.time_for(left(shown))).ceil_seconds()),
+            (_, Pace::Bucket(window)) => {
+                let time = self.time_for(left(shown), *window);
+                Some(reset.max(time).ceil_seconds())
+            }
         }
     }
 
-    /// How long the quota takes to yield `units`.
-    fn time_for(&self, units: u64) -> Micros {
-        let micros = u128::from(units) * u128::from(self.window) * 1_000_000;
+    /// How long a quota of so many seconds takes to yield `units`.
+    fn time_for(&self, units: u64, window: u64) -> Micros {
+        let micros = u128::from(units) * u128::from(window) * 1_000_000;
         let time = micros.div_ceil(u128::from(self.quota.max(1)));
         Micros::new(u64::try_from(time).unwrap_or(u64::MAX))
     }

@@ -7,6 +7,7 @@ mod block;
 mod bounds;
 mod bucket;
 mod calendar_window;
+mod concurrency;
 mod fixed_window;
 #[cfg(test)]
 mod laws;
@@ -16,6 +17,7 @@ mod sliding_window;
 pub use block::Block;
 pub use bucket::{Bucket, BucketSpec, Refill};
 pub use calendar_window::CalendarWindow;
+pub use concurrency::{Concurrency, HEARTBEAT, LEASE};
 pub use fixed_window::FixedWindow;
 pub use sliding_log::SlidingLog;
 pub use sliding_window::SlidingWindow;
@@ -116,9 +118,9 @@ pub trait Judge {
     fn quota(&self, state: &State, now: Timestamp) -> Quota;
     /// The integers that the Lua twin is given, in its order; as many as [`Kind::params`] says.
     fn params(&self) -> SmallVec<[u64; 6]>;
-    /// Units a window.
+    /// Units a window; of concurrency, at once.
     fn amount(&self) -> u64;
-    /// The window, as it is counted: never shorter than the one asked for.
+    /// The window, as it is counted: never shorter than the one asked for. Of concurrency, the lease time.
     fn window(&self) -> Micros;
     /// [`Meter::divided`].
     fn divided(&self, by: NonZeroU32) -> Meter;
@@ -139,6 +141,8 @@ pub enum Meter {
     Block(Block),
     /// So much from one boundary of a calendar to the next.
     CalendarWindow(CalendarWindow),
+    /// So much at once, each piece held by a lease.
+    Concurrency(Concurrency),
 }
 
 /// Amounts that an algorithm cannot hold exactly, said for the person who wrote them.
@@ -168,12 +172,13 @@ pub struct Kind {
 }
 
 /// Every algorithm there is, ordered by code.
-pub const KINDS: [&Kind; 6] = [
+pub const KINDS: [&Kind; 7] = [
     &fixed_window::KIND,
     &sliding_log::KIND,
     &sliding_window::KIND,
     &bucket::KIND,
     &block::KIND,
+    &concurrency::KIND,
     &calendar_window::KIND,
 ];
 
@@ -188,6 +193,7 @@ impl Meter {
             Self::Bucket(meter) => meter,
             Self::Block(meter) => meter,
             Self::CalendarWindow(meter) => meter,
+            Self::Concurrency(meter) => meter,
         }
     }
 
@@ -201,16 +207,17 @@ impl Meter {
             Self::Bucket(_) => &bucket::KIND,
             Self::Block(_) => &block::KIND,
             Self::CalendarWindow(_) => &calendar_window::KIND,
+            Self::Concurrency(_) => &concurrency::KIND,
         }
     }
 
-    /// Units a window.
+    /// Units a window; of concurrency, at once.
     #[must_use]
     pub fn amount(&self) -> u64 {
         self.judge().amount()
     }
 
-    /// The window, as it is counted: never shorter than the one asked for.
+    /// The window, as it is counted: never shorter than the one asked for. Of concurrency, the lease time.
     #[must_use]
     pub fn window(&self) -> Micros {
         self.judge().window()

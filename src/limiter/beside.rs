@@ -1,20 +1,22 @@
 //! What a limit asks of the store beside its amounts: whether the key is blocked, and what a candidate says.
 
+use std::ops::Range;
+
 use super::meeting::{Asked, Meeting, Part};
 use super::{Limiter, Strike, number, stake};
 use crate::limit::{Charge, Cost, Identity, Key, Stake, When};
 use crate::policy::{BLOCK, Begins};
 
 impl Limiter {
-    /// Asks whether the key is blocked; `amount` is the first that holds. Gives what its charge counts toward when it
-    /// stays.
+    /// Asks whether the key is blocked; the amounts in `run` hold. Gives what a charge counts toward when it stays.
     pub(super) fn ask_block(
         &self,
         meeting: &mut Meeting<'_>,
         index: usize,
         identity: &Identity,
-        amount: usize,
+        run: Range<usize>,
     ) -> Option<Strike> {
+        let amount = (!run.is_empty()).then_some(run.start)?;
         let limit = meeting.limit(index)?;
         let (then, held) = (limit.then.as_ref()?, limit.amounts.get(amount)?);
         let strike = Strike {

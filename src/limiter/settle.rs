@@ -6,6 +6,7 @@ use hyper::StatusCode;
 use hyper::header::HeaderMap;
 use smallvec::SmallVec;
 
+use super::slots::Slots;
 use super::strike::Strike;
 use super::unsettled::{Unsettled, correct};
 use super::{Met, Shown};
@@ -114,14 +115,22 @@ impl Admission {
 #[derive(Debug)]
 pub(super) struct Settlement {
     spent: SmallVec<[Spent; 4]>,
+    /// What is held until the end, whatever it is.
+    slots: Option<Slots>,
     terms: AllTerms,
     store: Store,
 }
 
 impl Settlement {
-    pub(super) fn new(spent: SmallVec<[Spent; 4]>, terms: AllTerms, store: &Store) -> Self {
+    pub(super) fn new(
+        spent: SmallVec<[Spent; 4]>,
+        slots: Option<Slots>,
+        terms: AllTerms,
+        store: &Store,
+    ) -> Self {
         Self {
             spent,
+            slots,
             terms,
             store: store.clone(),
         }
@@ -143,7 +152,7 @@ impl Settlement {
     }
 
     fn answered(&mut self, status: StatusCode, head: &HeaderMap) -> Option<Box<Unsettled>> {
-        let mut unsettled = Unsettled::new(&self.store);
+        let mut unsettled = Unsettled::new(self.slots.take(), &self.store);
         for (origin, receipt) in std::mem::take(&mut self.spent) {
             let Some(terms) = self.terms.iter().find(|terms| terms.id == receipt.id) else {
                 continue;

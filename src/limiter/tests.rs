@@ -1,5 +1,6 @@
 mod beside;
 mod cost;
+mod slots;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroUsize;
@@ -16,7 +17,7 @@ use crate::limit::algorithm::{Bucket, BucketSpec, CalendarWindow, Refill, Slidin
 use crate::limit::key::{IfMissing, KeySpec, Source};
 use crate::limit::{Cost, Meter};
 use crate::policy::{
-    Amount, Answers, CostRule, Count, Drain, RedisAddress, RedisSpec, Reply, StoreSpec,
+    Amount, Answers, CostRule, Count, Drain, Preflight, RedisAddress, RedisSpec, Reply, StoreSpec,
 };
 use crate::request::{Client, PeerTrust, Target};
 use crate::route::{Index, Matcher, PathRules, Width};
@@ -30,6 +31,7 @@ const MEMORY: StoreSpec = StoreSpec::Memory { max_keys: 1000 };
 fn redis(socket: PathBuf, deadline: Duration) -> StoreSpec {
     StoreSpec::Redis(RedisSpec {
         address: RedisAddress::Unix(socket),
+        tls: None,
         username: None,
         password: None,
         database: 0,
@@ -77,6 +79,7 @@ fn limit(name: &str, amounts: Vec<Amount>) -> Limit {
         },
         per_words: Arc::from("client address"),
         amounts,
+        choice: None,
         cost: CostRule::default(),
         count: Count::Every,
         mode: LimitMode::Enforce,
@@ -117,6 +120,7 @@ fn policy(store: StoreSpec, limits: Vec<Limit>) -> Policy {
         routes: Vec::new(),
         route_index: Index::new(Width::Exact, []),
         skip: Index::new(Width::Exact, []),
+        body_index: Index::new(Width::Wide, []),
         limit_index: Index::new(
             Width::Wide,
             (0..limits.len()).map(|limit| (limit, Matcher::default())),
@@ -190,6 +194,7 @@ impl House {
             target: &target,
             route: None,
             route_params: &[],
+            body: None,
         };
         self.limiter.admit(&self.policy, &self.cells, &facts).await
     }

@@ -6,6 +6,7 @@ use hyper::header::{self, HeaderMap, HeaderValue};
 use smallvec::SmallVec;
 
 use super::settle::{Due, Spent};
+use super::slots::Slots;
 use super::strike::Strike;
 use super::usage::{Layout, Usage};
 use crate::limit::{Charge, ChargeId, Cost, Receipt, Stake, When};
@@ -20,6 +21,8 @@ use crate::store::{Origin, Store};
 #[must_use = "what is dropped settles as an answer that was cut off"]
 pub struct Unsettled {
     charges: SmallVec<[Waiting; 1]>,
+    /// What the request holds as long as its answer lasts.
+    slots: Option<Slots>,
     readings: SmallVec<[Reading; 1]>,
     store: Store,
 }
@@ -57,9 +60,10 @@ enum End {
 }
 
 impl Unsettled {
-    pub(super) fn new(store: &Store) -> Self {
+    pub(super) fn new(slots: Option<Slots>, store: &Store) -> Self {
         Self {
             charges: SmallVec::new(),
+            slots,
             readings: SmallVec::new(),
             store: store.clone(),
         }
@@ -67,7 +71,7 @@ impl Unsettled {
 
     /// Something waits; nothing is kept for nothing.
     pub(super) fn some(self) -> Option<Box<Self>> {
-        (!self.charges.is_empty()).then(|| Box::new(self))
+        (!self.charges.is_empty() || self.slots.is_some()).then(|| Box::new(self))
     }
 
     /// Keeps a charge until the answer has said what it cost, if it can say so at all.

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{CostRule, Count, Reply, Then};
+use super::{Allowance, Choice, CostRule, Count, Reply, Then};
+use crate::limit::key::Source;
 use crate::limit::{KeySpec, Meter};
+use crate::request::Facts;
 use crate::route::Index;
 use crate::time::{Calendar, Timestamp};
 
@@ -19,8 +21,10 @@ pub struct Limit {
     pub per: KeySpec,
     /// `per` in words, for people: "client address", "header X-User-Id".
     pub per_words: Arc<str>,
-    /// What is allowed; all of them hold. Empty: `unlimited`.
+    /// Every amount that a request may be held to. Without a [`Choice`] all of them hold, and none means `unlimited`.
     pub amounts: Vec<Amount>,
+    /// Which of them hold for whom; none: all of them for every request.
+    pub choice: Option<Choice>,
     /// What a request costs.
     pub cost: CostRule,
     /// Which requests it counts in the end.
@@ -40,6 +44,50 @@ pub struct Limit {
     pub reply: Reply,
 }
 
+impl Limit {
+    /// Whether it counts a request that its `when` matches.
+    #[must_use]
+    pub fn applies(&self, facts: &Facts<'_>) -> bool {
+        let free = self.preflight == Preflight::Free && facts.is_preflight();
+        !free && self.except.first(facts).is_none()
+    }
+
+    /// Whether its key is in the body.
+    #[must_use]
+    pub fn counts_by_body(&self) -> bool {
+        let mut sources = self.per.parts.iter().flatten();
+        sources.any(|source| matches!(source, Source::Body(_)))
+    }
+
+    /// What holds where nothing is chosen: for every request, or for one with neither an override nor a listed plan.
+    #[must_use]
+    pub fn otherwise(&self) -> Allowance {
+        self.choice.as_ref().map_or_else(
+            || Allowance::new(0..self.amounts.len()),
+            |choice| choice.otherwise,
+        )
+    }
+
+    /// The amounts of an allowance, each with its index.
+    pub fn held(&self, allowance: Allowance) -> impl Iterator<Item = (usize, &Amount)> {
+        let run = allowance.run();
+        run.clone().zip(self.amounts.get(run).unwrap_or_default())
+    }
+
+    /// One amount of each window: amounts of the same window share a counter and a name.
+    #[must_use]
+    pub fn windows(&self) -> &[Amount] {
+        let first = self.amounts.first().map(|amount| &amount.shown_as);
+        let again = self
+            .amounts
+            .iter()
+            .skip(1)
+            .position(|amount| Some(&amount.shown_as) == first);
+        let end = again.map_or(self.amounts.len(), |at| at.saturating_add(1));
+        self.amounts.get(..end).unwrap_or_default()
+    }
+}
+
 /// One amount of a limit, with the counter that holds it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Amount {
@@ -51,11 +99,13 @@ pub struct Amount {
     pub calendar: Option<Arc<Calendar>>,
     /// CODE of the key: algorithm and window, as `sw60s`.
     pub code: Arc<str>,
-    /// The name that clients see: the limit's, with the window where a limit has several (`per-user-1s`).
+    /// The name that clients see: the limit's, with the window where a limit has several amounts (`per-user-1s`,
+    /// `per-user-concurrent`).
     pub shown_as: Arc<str>,
-    /// The quota of a window: `q` of `RateLimit-Policy`.
+    /// The quota of a window, or what may be under way at once: `q` of `RateLimit-Policy`.
     pub quota: u64,
-    /// The usual length of a window: `w` of `RateLimit-Policy`, in whole seconds, at least 1. None: they differ in length.
+    /// The usual length of a window: `w` of `RateLimit-Policy`, in whole seconds, at least 1. None: they differ in length,
+    /// or the quota is so much at once.
     pub window: Option<Duration>,
     /// The most that may pass at once, where that is not the quota.
     pub burst: Option<u64>,

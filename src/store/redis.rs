@@ -3,9 +3,13 @@
 
 mod batch;
 mod connection;
+mod dial;
+mod fault;
+mod needs;
 mod pump;
 mod queue;
 pub mod script;
+mod sentinel;
 #[cfg(test)]
 pub(crate) mod tests;
 
@@ -73,9 +77,13 @@ impl Redis {
         self.queue.spend(charge.clone());
     }
 
+    pub(super) fn is_reachable(&self, shared: &Shared) -> bool {
+        !shared.guard.is_open() && !self.queue.is_down()
+    }
+
     /// Waits for the secret that the gateways share, while there is hope that it comes.
     pub(super) async fn settled(&self, shared: &Shared) {
-        if !shared.guard.is_open() && !self.queue.is_down() {
+        if self.is_reachable(shared) {
             // Without it, this process counts under a secret of its own until the store is there.
             let _late = tokio::time::timeout(self.deadline, shared.keys.settled()).await;
         }

@@ -11,6 +11,7 @@
 
 mod calendars;
 mod golden;
+mod leases;
 mod mistakes;
 mod reports;
 mod returning;

@@ -1,7 +1,7 @@
 //! Mistakes that limiters in Redis are known for; each has a test that fails where it is made.
 
 use sluice::limit::algorithm::{
-    Bucket, BucketSpec, CalendarWindow, FixedWindow, Refill, SlidingLog, SlidingWindow,
+    Bucket, BucketSpec, CalendarWindow, Concurrency, FixedWindow, Refill, SlidingLog, SlidingWindow,
 };
 use sluice::limit::{
     Charge, ChargeId, Cost, Key, Meter, Retry, Ruling, Stake, State, Verdict, When,
@@ -10,7 +10,7 @@ use sluice::store::redis::script::{Call, ForeignValue};
 use sluice::time::{EXACT, Micros, Timestamp};
 
 use crate::server::{Answer, Server, numbers};
-use crate::walk::{Dice, meter};
+use crate::walk::{COUNTERS, Dice, meter};
 
 const NOW: Timestamp = Timestamp::from_micros(1_796_069_731_123_456);
 
@@ -50,7 +50,14 @@ fn calendar(amount: u64, window: u64, start: Timestamp) -> Meter {
 }
 
 /// One of each kind, with the same amount and window.
-fn each(amount: u64, window: u64) -> [Meter; 5] {
+fn each(amount: u64, window: u64) -> [Meter; 6] {
+    let [a, b, c, d, e] = windowed(amount, window);
+    let leases = Concurrency::new(amount, Micros::new(window)).unwrap();
+    [a, b, c, d, e, Meter::Concurrency(leases)]
+}
+
+/// One of each kind that says when to come back.
+fn windowed(amount: u64, window: u64) -> [Meter; 5] {
     [
         fixed(amount, window),
         log(amount, window),
@@ -103,7 +110,7 @@ fn two_charges_in_one_microsecond_count_twice() {
 #[test]
 fn a_rejected_request_adds_nothing_and_extends_nothing() {
     let mut server = Server::start();
-    for (kind, meter) in each(2, 1_000_000).into_iter().enumerate() {
+    for (kind, meter) in windowed(2, 1_000_000).into_iter().enumerate() {
         let key = format!("polling:{kind}");
         ask(&mut server, &charge(&key, meter, 2, 1), Some(NOW));
         let before = server.state(&Key::new(key.as_str()), &(meter.kind().fresh)());
@@ -149,7 +156,7 @@ fn every_key_expires_and_none_before_it_stops_counting() {
     let mut server = Server::start();
     let mut dice = Dice(7);
     for step in 0..2_000 {
-        let counter = dice.below(20);
+        let counter = dice.below(COUNTERS);
         let meter = meter(counter, &mut dice);
         let charge = charge(
             &format!("expiry:{counter}"),
@@ -223,7 +230,7 @@ fn the_clock_is_that_of_the_store() {
 fn a_clock_far_behind_neither_locks_out_nor_frees() {
     let mut server = Server::start();
     let past = Timestamp::from_micros(NOW.as_micros() - 3_600_000_000);
-    for (kind, meter) in each(2, 1_000_000).into_iter().enumerate() {
+    for (kind, meter) in windowed(2, 1_000_000).into_iter().enumerate() {
         let key = format!("behind:{kind}");
         ask(&mut server, &charge(&key, meter, 2, 1), Some(NOW));
         // Who asks sends the boundaries around the clock of then.

@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use sluice::limit::algorithm::{
-    Block, Bucket, BucketSpec, CalendarWindow, FixedWindow, Refill, SlidingLog, SlidingWindow,
+    Block, Bucket, BucketSpec, CalendarWindow, Concurrency, FixedWindow, Refill, SlidingLog,
+    SlidingWindow,
 };
 use sluice::limit::{Charge, ChargeId, Cost, Key, Meter, Receipt, Stake, State, When, driver};
 use sluice::store::redis::script::Call;
@@ -33,16 +34,16 @@ impl Dice {
 }
 
 /// The counters below are for meters, those from here on for blocks.
-const BLOCKS: u64 = 20;
+const BLOCKS: u64 = 24;
 /// And those from here on for windows of a calendar.
-const CALENDARS: u64 = 26;
-const COUNTERS: u64 = 30;
+const CALENDARS: u64 = 30;
+pub(crate) const COUNTERS: u64 = 34;
 const WINDOWS: [u64; 4] = [10_000, 1_000_000, 60_000_000, 90_000_000_000];
 
 /// A block for the counters from [`BLOCKS`] on, else a meter of the kind and window that belong to `counter`; its amounts
 /// differ from time to time.
 pub(crate) fn meter(counter: u64, dice: &mut Dice) -> Meter {
-    let window = Micros::new(WINDOWS[usize::try_from(counter / 5 % 4).unwrap()]);
+    let window = Micros::new(WINDOWS[usize::try_from(counter / 6 % 4).unwrap()]);
     if counter >= CALENDARS {
         let window = Micros::new(WINDOWS[usize::try_from(counter - CALENDARS).unwrap()]);
         return Meter::CalendarWindow(CalendarWindow::new(1 + dice.below(12), window).unwrap());
@@ -57,12 +58,13 @@ pub(crate) fn meter(counter: u64, dice: &mut Dice) -> Meter {
     } else {
         1 + dice.below(12)
     };
-    match counter % 5 {
+    match counter % 6 {
         0 => Meter::FixedWindow(FixedWindow::new(amount, window).unwrap()),
         1 => Meter::SlidingLog(SlidingLog::new(amount, window).unwrap()),
         2 => Meter::SlidingWindow(SlidingWindow::new(amount, window).unwrap()),
+        3 => Meter::Concurrency(Concurrency::new(amount, window).unwrap()),
         kind => {
-            let refill = if kind == 3 {
+            let refill = if kind == 4 {
                 Refill::Continuous
             } else {
                 Refill::Interval
@@ -81,6 +83,19 @@ pub(crate) fn meter(counter: u64, dice: &mut Dice) -> Meter {
                 .unwrap(),
             )
         }
+    }
+}
+
+/// What renews the lease that `receipt` was given for.
+fn renewal(receipt: &Receipt) -> Charge {
+    Charge {
+        key: receipt.key.clone(),
+        meter: receipt.meter,
+        cost: receipt.cost,
+        id: receipt.id,
+        stake: Stake::Binding,
+        limit: 0,
+        spent: When::Settled,
     }
 }
 
@@ -173,6 +188,33 @@ impl Walk {
         };
     }
 
+    /// The receipt at `place`, to be given back whole or in part.
+    fn pick(&mut self, place: usize) -> Receipt {
+        let leased = matches!(self.receipts[place].meter, Meter::Concurrency(_));
+        // A lease is given back whole, perhaps twice, and perhaps renewed after that.
+        if leased && self.dice.one_in(2) {
+            return self.receipts[place].clone();
+        }
+        let mut receipt = self.receipts.remove(place);
+        // A call heals a state once, by the first boundaries that it carries.
+        let window = receipt.meter.window();
+        receipt.meter = receipt.meter.around(boundaries(window, self.shown));
+        if leased || !self.dice.one_in(3) {
+            return receipt;
+        }
+        let back = self.dice.below(receipt.cost.get() + 1);
+        receipt.part(Cost::new(u32::try_from(back).unwrap()))
+    }
+
+    /// What renews some of the leases that were taken last.
+    fn renewals(&mut self) -> Vec<Charge> {
+        let recent = self.receipts.iter().rev().take(40);
+        let leases = recent.filter(|one| matches!(one.meter, Meter::Concurrency(_)));
+        let mut leases: Vec<Charge> = leases.map(renewal).collect();
+        leases.truncate(1 + usize::try_from(self.dice.below(4)).unwrap());
+        leases
+    }
+
     /// One call to both; gives up at the first difference.
     fn step(&mut self) {
         self.tick();
@@ -191,19 +233,8 @@ impl Walk {
                         count.min(8)
                     };
                     let back = self.dice.below(u64::try_from(back).unwrap());
-                    let mut receipt = self
-                        .receipts
-                        .remove(count - 1 - usize::try_from(back).unwrap());
-                    // A call heals a state once, by the first boundaries that it carries.
-                    let window = receipt.meter.window();
-                    receipt.meter = receipt.meter.around(boundaries(window, self.shown));
-                    let receipt = match self.dice.below(3) {
-                        0 => {
-                            let back = self.dice.below(receipt.cost.get() + 1);
-                            receipt.part(Cost::new(u32::try_from(back).unwrap()))
-                        }
-                        _ => receipt,
-                    };
+                    let place = count - 1 - usize::try_from(back).unwrap();
+                    let receipt = self.pick(place);
                     call.give_back(&receipt);
                     driver::give_back(self.state(&receipt.key, &receipt.meter), &receipt, now);
                 }
@@ -212,6 +243,12 @@ impl Walk {
                     let charge = self.charge(counter);
                     call.spend(&charge);
                     driver::spend(self.state(&charge.key, &charge.meter), &charge, now);
+                }
+                2 if self.dice.one_in(2) => {
+                    for charge in &self.renewals() {
+                        call.spend(charge);
+                        driver::spend(self.state(&charge.key, &charge.meter), charge, now);
+                    }
                 }
                 _ => {
                     let charges = self.request();
@@ -231,6 +268,9 @@ impl Walk {
                     expected.push(Ok(ruling));
                 }
             }
+        }
+        if call.is_empty() {
+            return;
         }
         let (at, rulings) = self.server.call(&call, Some(now));
         assert_eq!(at, now);

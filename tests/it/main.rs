@@ -1,5 +1,5 @@
-//! Black-box tests: the binary on real sockets, a real `redis-server`, a scripted upstream. No test waits for time to
-//! pass; what depends on time is tested where the clock is an argument.
+//! Black-box tests: the binary on real sockets, a real `redis-server`, a scripted upstream. No test but one
+//! waits for time to pass; what depends on time is tested where the clock is an argument.
 
 #![expect(
     clippy::unwrap_used,
@@ -18,7 +18,9 @@ mod support;
 
 mod admission;
 mod blocking;
+mod bodies;
 mod calendar;
+mod concurrent;
 mod configuration;
 mod cors;
 mod costs;
@@ -26,9 +28,15 @@ mod documentation;
 mod fields;
 mod identity;
 mod operating;
+mod plans;
 mod proxying;
 mod queueing;
 mod rate_fields;
+mod redis_black_hole;
+mod redis_failures;
+mod redis_rights;
+mod redis_sentinel;
+mod redis_tls;
 mod reloading;
 mod replies;
 mod settling;

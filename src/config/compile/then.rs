@@ -32,7 +32,7 @@ pub(super) fn block(
                 .help("it begins when what stays charged reaches the amount: leave out `after`");
             return None;
         }
-        (Begins::Answers, None) if amounts.len() > 1 => {
+        (Begins::Answers, None) if amounts.iter().any(|amount| amount.code != first.code) => {
             found
                 .error(
                     typed.span,

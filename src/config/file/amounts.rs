@@ -33,6 +33,11 @@ impl Algorithm {
         ("leaky_bucket", Self::LeakyBucket),
     ];
 
+    /// Whether it has a burst.
+    pub(in crate::config) fn is_bucket(self) -> bool {
+        matches!(self, Self::TokenBucket | Self::LeakyBucket)
+    }
+
     /// Its name.
     pub(in crate::config) fn word(self) -> &'static str {
         Self::WORDS
@@ -90,6 +95,10 @@ pub(super) fn candidate(node: &Node, found: &mut Findings) -> Option<At<RateDecl
         return wrong("a candidate is one amount, not a list", found);
     }
     match amount(node, found)? {
+        Rate::Limited(value) if value.within == Within::Concurrent => wrong(
+            "what is under way cannot be tried: a request that is rejected would hold a slot",
+            found,
+        ),
         Rate::Limited(value) => Some(At {
             value,
             span: node.span,

@@ -10,7 +10,9 @@ use super::super::report::Findings;
 use super::super::units::{self, BlockWords, RateDecl};
 use super::amounts::{Algorithm, Allow, allow, candidate};
 use super::cost::{self, CostDecl};
-use super::{answers, reply};
+use super::overrides::{self, OverrideDecl};
+use super::plans::{self, PlansDecl};
+use super::{answers, reply, slots};
 use crate::limit::algorithm::Refill;
 use crate::limit::key::IfMissing;
 use crate::policy::{Count, IfDown, LimitMode, Preflight, Reply};
@@ -27,6 +29,10 @@ pub(in crate::config) struct LimitDecl {
     pub(in crate::config) per: Option<At<Per>>,
     /// None: it was wrong, and noted.
     pub(in crate::config) allow: Option<Allow>,
+    /// None: there are none, or they were wrong, and noted.
+    pub(in crate::config) plans: Option<PlansDecl>,
+    /// None: there are none. What was wrong is left out, and noted.
+    pub(in crate::config) overrides: Option<Vec<OverrideDecl>>,
     pub(in crate::config) algorithm: Option<At<Algorithm>>,
     pub(in crate::config) queue: Option<At<u64>>,
     pub(in crate::config) max_wait: Option<At<Duration>>,
@@ -56,6 +62,8 @@ const LIMIT: Shape = Shape {
         "skip",
         "per",
         "allow",
+        "plans",
+        "overrides",
         "algorithm",
         "queue",
         "max_wait",
@@ -70,7 +78,7 @@ const LIMIT: Shape = Shape {
         "then",
         "reply",
     ],
-    later: &["overrides", "plans", "slice", "priority", "show"],
+    later: &["slice", "priority", "show"],
 };
 const DEFAULTS: Shape = Shape {
     what: "`defaults`",
@@ -79,6 +87,8 @@ const DEFAULTS: Shape = Shape {
         "except",
         "skip",
         "per",
+        "plans",
+        "overrides",
         "algorithm",
         "queue",
         "max_wait",
@@ -181,14 +191,23 @@ fn limit(name: At<String>, both: &Both<'_>, ipv6_prefix: u8, found: &mut Finding
     }
     match both.own.get("allow") {
         Some(node) => decl.allow = allow(node, found),
-        None if both.own.entry("plans").is_some() => {}
+        None if both.get("plans").or(both.get("overrides")).is_some() => {
+            found
+                .error(
+                    name.span,
+                    "this limit needs `allow`: how much is left to the others?",
+                )
+                .help("`allow` is what a request gets that has no listed plan and no override");
+        }
         None => {
             found
                 .error(name.span, "this limit needs `allow`: how much?")
                 .help("as `allow: 100 per minute`");
         }
     }
-    LimitDecl { name, ..decl }
+    decl.name = name;
+    slots::check(&mut decl, &both.own, found);
+    decl
 }
 
 const MODES: [(&str, LimitMode); 3] = [
@@ -216,10 +235,10 @@ fn fields(both: &Both<'_>, ipv6_prefix: u8, found: &mut Findings) -> LimitDecl {
             .map(|node| matcher::list(node, Place::Elsewhere, found));
         listed.unwrap_or_default()
     };
-    let except = [matchers("except", found), matchers("skip", found)]
-        .into_iter()
-        .flatten()
-        .collect();
+    let except = [matchers("except", found), matchers("skip", found)].concat();
+    let per = both
+        .get("per")
+        .and_then(|node| key::per(node, ipv6_prefix, found));
     LimitDecl {
         name: At {
             value: String::new(),
@@ -227,9 +246,13 @@ fn fields(both: &Both<'_>, ipv6_prefix: u8, found: &mut Findings) -> LimitDecl {
         },
         when: matchers("when", found),
         except,
-        per: both
-            .get("per")
-            .and_then(|node| key::per(node, ipv6_prefix, found)),
+        plans: both
+            .get("plans")
+            .and_then(|node| plans::plans(node, ipv6_prefix, found)),
+        overrides: both
+            .get("overrides")
+            .map(|node| overrides::overrides(node, per.as_ref().map(|per| &per.value), found)),
+        per,
         allow: None,
         algorithm: both
             .get("algorithm")

@@ -1,4 +1,4 @@
-//! Amounts: `100 per minute, burst 20`, `5 per 10 minutes`, `10/s`, `1000 per calendar day`, `unlimited`.
+//! Amounts: `100 per minute, burst 20`, `5 per 10 minutes`, `10/s`, `1000 per calendar day`, `20 concurrent`, `unlimited`.
 
 mod calendar;
 
@@ -38,6 +38,8 @@ pub(in crate::config) enum Within {
     },
     /// From one boundary of a calendar to the next.
     Calendar(Arc<Calendar>),
+    /// No time: so much at once.
+    Concurrent,
 }
 
 impl RateDecl {
@@ -45,7 +47,7 @@ impl RateDecl {
     pub(in crate::config) fn burst(&self) -> Option<u64> {
         match self.within {
             Within::Window { burst, .. } => burst,
-            Within::Calendar(_) => None,
+            Within::Calendar(_) | Within::Concurrent => None,
         }
     }
 
@@ -61,11 +63,12 @@ impl RateDecl {
                     zone => format!("{amount} per calendar {unit} in {zone}"),
                 }
             }
+            Within::Concurrent => format!("{amount} at once"),
         }
     }
 }
 
-const FORMS: &str = "write `100 per minute`, `5 per 10 minutes`, `10/s`, `100 per minute, burst 20`, `1000 per calendar day` or `unlimited`";
+const FORMS: &str = "write `100 per minute`, `5 per 10 minutes`, `10/s`, `100 per minute, burst 20`, `1000 per calendar day`, `20 concurrent` or `unlimited`";
 const UNITS: [(&str, u64); 5] = [
     ("second", 1),
     ("minute", 60),
@@ -95,6 +98,10 @@ pub(in crate::config) fn rate(text: &str) -> Result<Rate, Wrong> {
                 }
                 Within::Window { .. } => return Err(Wrong::new("the burst is given twice")),
                 Within::Calendar(_) => return Err(calendar::burst()),
+                Within::Concurrent => {
+                    return Err(Wrong::new("what is at once has no burst")
+                        .help("the amount itself is the most at once: leave out `burst`"));
+                }
             },
             [first, ..] => {
                 let meant = nearest(first, ["burst"]).filter(|word| word != first);
@@ -140,7 +147,10 @@ fn per(text: &str) -> Result<RateDecl, Wrong> {
             let (amount, unit) = short.split_once('/').unwrap_or_default();
             so_much(amount, "1", unit, &SHORT)
         }
-        [_, "concurrent"] => Err(Wrong::later("concurrent")),
+        [amount, "concurrent"] => Ok(RateDecl {
+            amount: at_least_one(amount, "an amount")?,
+            within: Within::Concurrent,
+        }),
         [amount, "per", "calendar", window @ ..] => {
             let amount = at_least_one(amount, "an amount")?;
             let within = Within::Calendar(Arc::new(calendar::window(window)?));
@@ -154,6 +164,9 @@ fn per(text: &str) -> Result<RateDecl, Wrong> {
             Err(Wrong::new(format!("`{only}` says no window"))
                 .help(format!("write `{only} per minute`, for example")))
         }
+        [_, word] => Err(Wrong::new(format!("`{text}` is not an amount"))
+            .help(FORMS)
+            .meant(nearest(word, ["concurrent"]))),
         _ => Err(Wrong::new(format!("`{text}` is not an amount")).help(FORMS)),
     }
 }

@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use super::{
-    BlockWords, Rate, RateDecl, Within, Wrong, block, cidr, duration, endpoint, in_words, number,
-    rate, redis, server, short, span_in_words, window_in_words,
+    BlockWords, Rate, RateDecl, Transport, Within, Wrong, block, cidr, duration, endpoint,
+    in_words, number, rate, redis, sentinel, server, short, span_in_words, window_in_words,
 };
 use crate::policy::RedisAddress;
 
@@ -99,7 +99,6 @@ fn amounts() {
         "10 per minute, burst 2, burst 3",
         "10 per minute, brust 3",
         "burst 20",
-        "10 concurrent",
         "10 minute",
         "unlimitd",
         "10 per 400 days",
@@ -107,16 +106,38 @@ fn amounts() {
         assert!(rate(text).is_err(), "{text}");
     }
     assert_eq!(
-        title(rate("10 concurrent")),
-        "`concurrent` is not there yet"
-    );
-    assert_eq!(
         title(rate("0 per minute")),
         "an amount of 0 would let nothing pass"
     );
     assert_eq!(
         rate("10 per minutte").unwrap_err().help.unwrap(),
         "did you mean `minute`?"
+    );
+}
+
+#[test]
+fn amounts_at_once() {
+    let at_once = |amount| {
+        let within = Within::Concurrent;
+        Ok(Rate::Limited(RateDecl { amount, within }))
+    };
+    assert_eq!(rate("20 concurrent"), at_once(20));
+    assert_eq!(rate(" 1  concurrent "), at_once(1));
+    for text in [
+        "0 concurrent",
+        "1.5 concurrent",
+        "10 concurrent, burst 5",
+        "10 concurrent,",
+        "10 concurrent requests",
+        "10 per concurrent",
+        "concurrent",
+        "concurrent 10",
+    ] {
+        assert!(rate(text).is_err(), "{text}");
+    }
+    assert_eq!(
+        rate("20 concurent").unwrap_err().help.unwrap(),
+        "did you mean `concurrent`?"
     );
 }
 
@@ -213,6 +234,32 @@ fn addresses() {
 }
 
 #[test]
+fn stores_with_tls_and_sentinels() {
+    let url = redis("redis://cache").unwrap();
+    assert_eq!(url.transport, Transport::Plain);
+    let url = redis("rediss://cache").unwrap();
+    assert_eq!(url.transport, Transport::Tls);
+    assert_eq!(
+        url.address,
+        RedisAddress::Tcp {
+            host: "cache".into(),
+            port: 6379
+        }
+    );
+    let url = sentinel("redis://me:x@guard").unwrap();
+    assert_eq!(
+        url.address,
+        RedisAddress::Tcp {
+            host: "guard".into(),
+            port: 26379
+        }
+    );
+    for text in ["guard:26379", "unix:///s.sock", "redis://guard/1"] {
+        assert!(sentinel(text).is_err(), "{text}");
+    }
+}
+
+#[test]
 fn servers_and_stores() {
     let endpoint = server("http://[2001:db8::1]:81/").unwrap().server;
     assert_eq!((&*endpoint.host, endpoint.port), ("2001:db8::1", 81));
@@ -253,7 +300,8 @@ fn servers_and_stores() {
     for text in [
         "",
         "memori",
-        "rediss://x",
+        "redisss://x",
+        "sentinel://x",
         "redis://",
         "redis://:hunter2@",
         "unix://x",

@@ -5,7 +5,9 @@ use sfv::{FieldType as _, List, Parser};
 
 use super::*;
 use crate::limit::Quota;
-use crate::limit::algorithm::{Bucket, BucketSpec, CalendarWindow, FixedWindow, Refill};
+use crate::limit::algorithm::{
+    Bucket, BucketSpec, CalendarWindow, Concurrency, FixedWindow, LEASE, Refill,
+};
 use crate::limiter::Cause;
 
 fn amount(name: &str, meter: Meter, quota: u64, window: u64, burst: Option<u64>) -> Item {
@@ -233,4 +235,29 @@ fn huge_numbers_stay_integers_of_a_structured_field() {
         "{policy}"
     );
     assert!(state.contains("r=999999999999999;t="), "{state}");
+}
+
+#[test]
+fn what_is_at_once_has_no_window_and_nobody_knows_when_it_is_free() {
+    let meter = Meter::Concurrency(Concurrency::new(20, LEASE).unwrap());
+    let item = || {
+        Item::compile(&Amount {
+            local: meter,
+            meter,
+            calendar: None,
+            code: "cc".into(),
+            shown_as: "now".into(),
+            quota: 20,
+            window: None,
+            burst: None,
+            words: "".into(),
+        })
+    };
+    let (policy, state, _) = add(vec![item()], &[shown(0, 7, 15_000_000, None)], &[]);
+    assert_eq!(policy, r#""now";q=20;qu="concurrent-requests""#);
+    assert_eq!(state, r#""now";r=7"#);
+    for retry in [Retry::Unknown, Retry::Never] {
+        let rejected = [shown(0, 0, 15_000_000, Some(retry))];
+        assert_eq!(add(vec![item()], &rejected, &[]).1, r#""now";r=0"#);
+    }
 }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::Rejection;
 use crate::limit::Retry;
 use crate::limiter::{Cause, Refusal, Shown};
-use crate::policy::Policy;
+use crate::policy::{Limit, Policy};
 use crate::time::Micros;
 
 const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
@@ -102,7 +102,7 @@ fn violated<'p>(refusal: &Refusal, policy: &'p Policy) -> Vec<&'p str> {
             let amounts = policy
                 .limits
                 .get(*limit)
-                .map(|limit| limit.amounts.as_slice())
+                .map(Limit::windows)
                 .unwrap_or_default();
             amounts.iter().map(|amount| &*amount.shown_as).collect()
         }
@@ -125,7 +125,7 @@ fn refused(refusal: &Refusal, policy: &Policy) -> Option<String> {
                 Retry::After(span) => {
                     format!("{bound}; try again in {} s", span.ceil_seconds().max(1))
                 }
-                Retry::Unknown => format!("{bound}; try again when another request has ended"),
+                Retry::Unknown => format!("{bound}; try again when one of them has ended"),
                 Retry::Never => format!("{bound}; this request costs more than that"),
             })
         }
@@ -141,6 +141,13 @@ fn refused(refusal: &Refusal, policy: &Policy) -> Option<String> {
             Some(format!(
                 "the request says twice whom to count it for: {}",
                 limit.per_words
+            ))
+        }
+        Refusal::AmbiguousPlan { limit } => {
+            let plans = policy.limits.get(*limit)?.choice.as_ref()?.plans.as_ref()?;
+            Some(format!(
+                "the request says twice which plan it has: {}",
+                plans.from_words
             ))
         }
         Refusal::StoreDown { .. } => Some("requests cannot be counted at the moment".to_owned()),

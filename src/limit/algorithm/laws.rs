@@ -1,14 +1,15 @@
 //! The laws of [`Judge`], each as a property of every algorithm, and brute-force oracles that share no code with them.
 
 mod calendars;
+mod leases;
 mod oracle;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::{
-    Booked, Bucket, BucketSpec, CalendarWindow, Entry, FixedWindow, Meter, Refill, SUM, SlidingLog,
-    SlidingWindow, State,
+    Booked, Bucket, BucketSpec, CalendarWindow, Concurrency, Entry, FixedWindow, Meter, Refill,
+    SUM, SlidingLog, SlidingWindow, State,
 };
 use crate::limit::{ChargeId, Cost, Quota, Retry, Verdict};
 use crate::time::{Boundaries, EXACT, Micros, Timestamp};
@@ -227,6 +228,8 @@ fn meter() -> impl Strategy<Value = Meter> {
         )),
         bucket().prop_map(Meter::Bucket),
         (1_u64..20, window()).prop_map(|(n, p)| calendar(n, p)),
+        (1_u64..20, window())
+            .prop_map(|(n, p)| Meter::Concurrency(Concurrency::new(n, Micros::new(p)).unwrap())),
     ]
 }
 
@@ -527,6 +530,8 @@ fn large() -> impl Strategy<Value = Meter> {
         (amount(), 1_000_000_u64..=1 << 45).prop_map(|(n, p)| calendar(n, p)),
         (window())
             .prop_map(|p| Meter::SlidingLog(SlidingLog::new(10_000, Micros::new(p)).unwrap())),
+        (window())
+            .prop_map(|p| Meter::Concurrency(Concurrency::new(10_000, Micros::new(p)).unwrap())),
         (amount(), window()).prop_map(|(n, p)| Meter::SlidingWindow(
             SlidingWindow::new(n, Micros::new(p)).unwrap()
         )),
@@ -564,6 +569,7 @@ fn raised(meter: Meter, more: u64) -> Meter {
         Meter::SlidingWindow(_) => {
             Meter::SlidingWindow(SlidingWindow::new(amount, window).unwrap())
         }
+        Meter::Concurrency(_) => Meter::Concurrency(Concurrency::new(amount, window).unwrap()),
         Meter::Bucket(bucket) => {
             let spec = bucket.spec();
             Meter::Bucket(

@@ -39,6 +39,14 @@ impl SlidingLog {
         Ok(Self { amount, window })
     }
 
+    /// One share of it among `by`, rounded up.
+    pub(super) fn share(self, by: NonZeroU32) -> Self {
+        Self {
+            amount: self.amount.div_ceil(u64::from(by.get())),
+            ..self
+        }
+    }
+
     /// The entries that count at `now`, oldest first.
     fn live<'s>(&self, state: &'s State, now: Timestamp) -> &'s [Entry] {
         let entries = state.entries();
@@ -163,9 +171,6 @@ impl Judge for SlidingLog {
     }
 
     fn divided(&self, by: NonZeroU32) -> Meter {
-        Meter::SlidingLog(Self {
-            amount: self.amount.div_ceil(u64::from(by.get())),
-            ..*self
-        })
+        Meter::SlidingLog(self.share(by))
     }
 }

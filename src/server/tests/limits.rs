@@ -38,6 +38,7 @@ fn limited(mut policy: Policy, meter: Meter, quota: u64, cost: u32) -> Policy {
             burst: None,
             words: format!("{quota} per minute").into(),
         }],
+        choice: None,
         cost: CostRule::Fixed(Cost::new(cost)),
         count: Count::Every,
         mode: LimitMode::Enforce,

@@ -11,7 +11,7 @@ local format, rep = string.format, string.rep
 local call = redis.call
 
 -- Verdicts.
-local ALLOW, DELAY, AFTER, NEVER = 0, 1, 2, 4
+local ALLOW, DELAY, AFTER, UNKNOWN, NEVER = 0, 1, 2, 3, 4
 -- The largest sum that an algorithm holds.
 local SUM = 2 ^ 52
 

@@ -44,7 +44,7 @@ pub(super) fn room(meter: Meter, admitted: &Admitted, now: u64) -> Room {
             whole(used)
         }
         Meter::CalendarWindow(_) => whole(since(begun(now, window))),
-        Meter::SlidingLog(_) => whole(since(now - window + 1)),
+        Meter::SlidingLog(_) | Meter::Concurrency(_) => whole(since(now - window + 1)),
         Meter::SlidingWindow(_) => {
             let length = window / 10;
             whole(since((now / length - 10) * length))
@@ -135,7 +135,9 @@ pub(super) fn within_bound(meter: Meter, admitted: &Admitted) -> Result<(), Test
             let bound = match meter {
                 Meter::FixedWindow(_) => amount * (span / window + 2),
                 Meter::CalendarWindow(_) => amount * (span / (window * 7 / 8).max(1) + 2),
-                Meter::SlidingLog(_) | Meter::SlidingWindow(_) => amount * (span / window + 1),
+                Meter::SlidingLog(_) | Meter::SlidingWindow(_) | Meter::Concurrency(_) => {
+                    amount * (span / window + 1)
+                }
                 Meter::Bucket(bucket) => {
                     let spec = bucket.spec();
                     let tick = if spec.window.get() <= 3_600_000_000 {
