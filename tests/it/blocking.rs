@@ -201,14 +201,20 @@ fn failed_logins_block_even_the_right_password() {
         );
         let gateways: Vec<Gateway> = (0..count).map(|_| Gateway::start(&yaml)).collect();
         let right = ["X-Password: right"];
+        // What a right password gives back may still be on its way when another worker's request is judged.
+        let fail = |gateway: &Gateway| {
+            eventually("a wrong password fails", Duration::from_secs(20), || {
+                (from(gateway, 1, &[]).status == 401).then_some(())
+            });
+        };
         for turn in 0..4 {
             let gateway = &gateways[turn % count];
-            assert_eq!(from(gateway, 1, &[]).status, 401, "{store}");
+            fail(gateway);
             eventually("a right password passes", Duration::from_secs(20), || {
                 (from(gateway, 1, &right).status == 200).then_some(())
             });
         }
-        assert_eq!(from(&gateways[0], 1, &[]).status, 401, "{store}");
+        fail(&gateways[0]);
         let blocked = eventually("the block begins", Duration::from_secs(20), || {
             let answer = from(&gateways[count - 1], 1, &right);
             (answer.status == 429 && wait(&answer) > 3000).then_some(answer)
