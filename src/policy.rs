@@ -24,7 +24,8 @@ pub use limit::{Amount, IfDown, Limit, LimitMode, Preflight};
 pub use overrides::{Overrides, Term, sha256};
 pub use reply::{Escape, Reply, ReplyBody, Slot, Template};
 pub use store::{
-    RedisAddress, RedisSpec, SentinelNode, SentinelSpec, StoreSpec, TlsIdentity, TlsSpec,
+    NodeAddress, RedisAddress, RedisSpec, SentinelNode, SentinelSpec, StoreSpec, TlsIdentity,
+    TlsSpec,
 };
 pub use then::{BLOCK, Begins, Then};
 pub use upstream::{HostRule, Route, ServerSpec, UpstreamSpec, UpstreamTimeouts};

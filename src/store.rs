@@ -20,9 +20,9 @@ use crate::policy::{Secret, StoreSpec};
 use crate::telemetry::Events;
 use crate::time::{Micros, Timestamp};
 
-use self::redis::Redis;
+use self::redis::{Redis, Servers};
 pub use clock::Clock;
-pub use guard::{Fallback, Guard};
+pub use guard::{Fallback, Guard, Health};
 pub use memory::Memory;
 use secret::Keys;
 pub(crate) use secret::random_number;
@@ -49,7 +49,9 @@ pub enum StoreError {
 pub struct Shared {
     /// The store itself, or what stands in for Redis while it is away.
     memory: Memory,
-    guard: Guard,
+    health: Arc<Health>,
+    /// None where the store is this process's memory.
+    servers: Option<Servers>,
     keys: Keys,
     prefix: Arc<str>,
     /// By how many microseconds the store's clock was ahead of this process's when it last ruled.
@@ -98,9 +100,15 @@ impl Shared {
             (None, StoreSpec::Memory { .. }) => Keys::random()?,
             (None, StoreSpec::Redis(_)) => Keys::shared()?,
         };
+        let health = Health::new(events.clone());
+        let servers = match spec {
+            StoreSpec::Memory { .. } => None,
+            StoreSpec::Redis(redis) => Some(Servers::new(redis, &health)),
+        };
         Ok(Arc::new(Self {
             memory: Memory::new(max_keys, clock, events.clone()),
-            guard: Guard::new(events.clone()),
+            health,
+            servers,
             keys,
             prefix,
             ahead: AtomicI64::new(0),
@@ -145,9 +153,11 @@ impl Store {
     #[must_use]
     pub fn open(spec: &StoreSpec, shared: &Arc<Shared>, events: &Events) -> Self {
         tokio::spawn(sweep(Arc::downgrade(shared)));
-        let backend = match spec {
-            StoreSpec::Memory { .. } => Backend::Memory,
-            StoreSpec::Redis(spec) => Backend::Redis(Arc::new(Redis::open(spec, shared, events))),
+        let backend = match (spec, &shared.servers) {
+            (StoreSpec::Redis(spec), Some(servers)) => {
+                Backend::Redis(Arc::new(Redis::open(spec, servers, shared, events)))
+            }
+            (StoreSpec::Memory { .. } | StoreSpec::Redis(_), _) => Backend::Memory,
         };
         Self {
             shared: Arc::clone(shared),
@@ -179,8 +189,8 @@ impl Store {
         match &self.backend {
             Backend::Memory => Ok(self.shared.memory.admit(charges)),
             Backend::Redis(redis) => {
-                let ruling = redis.admit(&self.shared, charges).await;
-                self.shared.guard.fell_back(match ruling {
+                let ruling = redis.admit(charges).await;
+                self.shared.health.fell_back(match ruling {
                     Ok(_) => Fallback::Inactive,
                     Err(_) => Fallback::Active,
                 });
@@ -197,7 +207,7 @@ impl Store {
     pub fn is_reachable(&self) -> bool {
         match &self.backend {
             Backend::Memory => true,
-            Backend::Redis(redis) => redis.is_reachable(&self.shared),
+            Backend::Redis(redis) => redis.is_reachable(),
         }
     }
 

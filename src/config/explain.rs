@@ -315,11 +315,16 @@ fn store(store: &StoreSpec) -> String {
             format!("counts in this process, at most {max_keys} keys")
         }
         StoreSpec::Redis(redis) => {
+            let database = match redis.address {
+                RedisAddress::Cluster(_) => String::new(),
+                RedisAddress::Tcp { .. } | RedisAddress::Unix(_) | RedisAddress::Sentinel(_) => {
+                    format!(", database {}", redis.database)
+                }
+            };
             format!(
-                "counts in Redis {}{}, database {}, keys {}:..., waiting at most {}",
+                "counts in Redis {}{}{database}, keys {}:..., waiting at most {}",
                 place(&redis.address),
                 if redis.tls.is_some() { " with TLS" } else { "" },
-                redis.database,
                 redis.prefix,
                 short(redis.deadline)
             )
@@ -331,6 +336,10 @@ fn place(address: &RedisAddress) -> String {
     match address {
         RedisAddress::Tcp { host, port } => format!("at {host}:{port}"),
         RedisAddress::Unix(path) => format!("at {}", path.display()),
+        RedisAddress::Cluster(nodes) => {
+            let nodes: Vec<_> = nodes.iter().map(ToString::to_string).collect();
+            format!("in the cluster of {}", nodes.join(", "))
+        }
         RedisAddress::Sentinel(sentinels) => {
             let nodes: Vec<_> = sentinels
                 .nodes

@@ -90,7 +90,7 @@ pub struct Charge {
 
 impl Charge {
     /// Whether it is spent if it passes, where the charges in `rejecting` reject.
-    pub(super) fn is_spent(&self, rejecting: &[&Self]) -> bool {
+    pub(crate) fn is_spent(&self, rejecting: &[&Self]) -> bool {
         let mut rejecting = rejecting.iter();
         let binds = |other: &Self| other.stake == Stake::Binding;
         let own = |other: &Self| other.limit == self.limit;

@@ -48,6 +48,35 @@ impl Key {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// The part that decides the slot in a cluster.
+    #[must_use]
+    pub fn tag(&self) -> &str {
+        let tagged = self.0.split_once('{').map(|(_, rest)| rest);
+        tagged
+            .and_then(|rest| rest.split_once('}'))
+            .map_or("", |(tag, _)| tag)
+    }
+
+    /// How wide the identity of its tag is: a client's address comes before what a client says of itself, that before a
+    /// place, and one counter for all comes last.
+    #[must_use]
+    pub fn width(&self) -> u8 {
+        let Some((word, _)) = self.tag().split_once('=') else {
+            return Source::Everyone.rank();
+        };
+        match word.split('.').next().unwrap_or_default() {
+            "ip" => 0,
+            "trusted" | "header" => 2,
+            "cookie" => 3,
+            "query" => 4,
+            "host" => Source::Host.rank(),
+            "path" => Source::Path.rank(),
+            "method" => Source::Method.rank(),
+            "route" => Source::Route.rank(),
+            _ => 6,
+        }
+    }
 }
 
 /// Where one part of a key comes from (`configuration.md`, Keys).

@@ -14,11 +14,11 @@ pub enum StoreSpec {
         /// How many keys at most.
         max_keys: usize,
     },
-    /// In one Redis.
+    /// In Redis.
     Redis(RedisSpec),
 }
 
-/// One Redis, wherever it is at the moment.
+/// One Redis, wherever it is at the moment, or a cluster.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RedisSpec {
     /// How it is reached.
@@ -51,6 +51,8 @@ pub enum RedisAddress {
     },
     /// `unix:///path`
     Unix(PathBuf),
+    /// `cluster: [redis://HOST:PORT, ..]`: nodes that say where the others are; at least one.
+    Cluster(Vec<NodeAddress>),
     /// `sentinel: {master, nodes}`: servers that know where it is.
     Sentinel(SentinelSpec),
 }
@@ -93,4 +95,23 @@ pub struct TlsIdentity {
     pub cert: PathBuf,
     /// A PEM file of its private key.
     pub key: PathBuf,
+}
+
+/// Where one node of a cluster is.
+#[derive(Clone, Debug, Eq, Hash, Ord, PartialEq, PartialOrd)]
+pub struct NodeAddress {
+    /// A name or an address; an IPv6 address without brackets.
+    pub host: Arc<str>,
+    /// Its port.
+    pub port: u16,
+}
+
+impl std::fmt::Display for NodeAddress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
+        }
+    }
 }

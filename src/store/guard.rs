@@ -1,9 +1,11 @@
-//! Keeps requests away from a store that does not answer: one breaker a process, and what operators are told of it.
+//! Keeps requests away from a store that does not answer: one breaker for each server, and what operators are told of all
+//! of them together.
 
 #[cfg(test)]
 mod tests;
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::telemetry::Events;
@@ -11,10 +13,36 @@ use crate::telemetry::Events;
 /// So many failures in a row open the breaker.
 const FAILURES: u32 = 5;
 
-/// How often a store is tried while the breaker is open.
+/// How often a server is tried while its breaker is open.
 const PROBE_EVERY: Duration = Duration::from_millis(250);
 
-/// The state of the store as the whole process sees it: read by every request, moved by the pumps.
+/// What operators are told of the servers of a store together: the store is up while every one of them answers, and its
+/// breaker is open while that of any is.
+#[derive(Debug)]
+pub struct Health {
+    tally: Mutex<Tally>,
+    /// Servers that do not answer, for who cannot wait.
+    down: AtomicUsize,
+    events: Events,
+}
+
+/// How many servers there are, by what is known of them.
+#[derive(Debug, Default)]
+struct Tally {
+    servers: usize,
+    up: usize,
+    open: usize,
+}
+
+/// What was last told of one server; nothing before it first answered or failed.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+struct Told {
+    up: bool,
+    down: bool,
+    open: bool,
+}
+
+/// The state of one server as the whole process sees it: read by every request, moved by the pumps.
 ///
 /// A failure is a refused call, or a deadline that went by without the answer to a call. While the breaker is open no
 /// request waits; every 250 ms one pump of the process tries a call, and the first that is answered in time closes it.
@@ -27,27 +55,83 @@ pub struct Guard {
     since: Instant,
     /// Connections that stand.
     links: AtomicUsize,
-    events: Events,
+    told: Mutex<Told>,
+    health: Arc<Health>,
+}
+
+impl Health {
+    /// Of a store with no server yet.
+    #[must_use]
+    pub fn new(events: Events) -> Arc<Self> {
+        Arc::new(Self {
+            tally: Mutex::default(),
+            down: AtomicUsize::new(0),
+            events,
+        })
+    }
+
+    /// Says whether decisions are being made without the store. While any server is away, some are.
+    pub fn fell_back(&self, fallback: Fallback) {
+        match fallback {
+            Fallback::Active => self.events.store_fallback(true),
+            Fallback::Inactive if self.down.load(Ordering::Relaxed) == 0 => {
+                self.events.store_fallback(false);
+            }
+            Fallback::Inactive => {}
+        }
+    }
+
+    /// Says that not even one server is known.
+    pub fn lost(&self) {
+        self.events.store_up(false);
+    }
+
+    fn change(&self, servers: isize, from: Told, to: Told) {
+        let shift = |count: usize, from: bool, to: bool| {
+            count.saturating_add(usize::from(to)) - usize::from(from && count > 0)
+        };
+        let mut tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
+        tally.servers = tally.servers.saturating_add_signed(servers);
+        tally.up = shift(tally.up, from.up, to.up);
+        tally.open = shift(tally.open, from.open, to.open);
+        let down = shift(self.down.load(Ordering::Relaxed), from.down, to.down);
+        self.down.store(down, Ordering::Relaxed);
+        // Told under the lock, so that the last word is the latest.
+        if down > 0 {
+            self.events.store_up(false);
+        } else if tally.up > 0 && tally.up == tally.servers {
+            self.events.store_up(true);
+        }
+        self.events.store_breaker(tally.open > 0);
+    }
 }
 
 impl Guard {
-    /// A closed breaker over a store that has no connection yet.
+    /// A closed breaker over a server that has no connection yet.
     #[must_use]
-    pub fn new(events: Events) -> Self {
-        Self {
+    pub fn new(health: &Arc<Health>) -> Arc<Self> {
+        health.change(1, Told::default(), Told::default());
+        Arc::new(Self {
             failures: AtomicU32::new(0),
             open: AtomicBool::new(false),
             probe_at: AtomicU64::new(0),
             since: Instant::now(),
             links: AtomicUsize::new(0),
-            events,
-        }
+            told: Mutex::default(),
+            health: Arc::clone(health),
+        })
     }
 
     /// Whether requests are kept away.
     #[must_use]
     pub fn is_open(&self) -> bool {
         self.open.load(Ordering::Relaxed)
+    }
+
+    /// Whether it answers, as far as is known.
+    #[must_use]
+    pub fn is_up(&self) -> bool {
+        !self.is_open() && self.links.load(Ordering::Relaxed) > 0
     }
 
     /// A call failed, or a deadline went by without its answer.
@@ -61,21 +145,20 @@ impl Guard {
                 self.now().saturating_add(micros(PROBE_EVERY)),
                 Ordering::Relaxed,
             );
-            self.events.store_breaker(true);
         }
         // Also the first failure: a store that was never there is not up.
         self.report();
     }
 
     /// A call was answered in time. Closes nothing: only a try does, so that one good connection of many does not
-    /// throw the requests of the others against a store that keeps them waiting.
+    /// throw the requests of the others against a server that keeps them waiting.
     pub fn succeeded(&self) {
         if !self.is_open() && self.failures.load(Ordering::Relaxed) > 0 {
             self.failures.store(0, Ordering::Relaxed);
         }
     }
 
-    /// Whether this pump is the one to try the store now.
+    /// Whether this pump is the one to try the server now.
     #[must_use]
     pub fn claim_probe(&self) -> bool {
         let now = self.now();
@@ -89,12 +172,10 @@ impl Guard {
                 .is_ok()
     }
 
-    /// A try was answered in time: requests go to the store again.
+    /// A try was answered in time: requests go to the server again.
     pub fn recovered(&self) {
         self.failures.store(0, Ordering::Relaxed);
-        if self.open.swap(false, Ordering::Relaxed) {
-            self.events.store_breaker(false);
-        }
+        self.open.store(false, Ordering::Relaxed);
         self.report();
     }
 
@@ -110,18 +191,27 @@ impl Guard {
         self.report();
     }
 
-    /// Says whether decisions are being made without the store.
-    pub fn fell_back(&self, fallback: Fallback) {
-        self.events.store_fallback(fallback == Fallback::Active);
-    }
-
     fn report(&self) {
-        self.events
-            .store_up(!self.is_open() && self.links.load(Ordering::Relaxed) > 0);
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let up = self.is_up();
+        let now = Told {
+            up,
+            down: !up,
+            open: self.is_open(),
+        };
+        self.health.change(0, *told, now);
+        *told = now;
     }
 
     fn now(&self) -> u64 {
         micros(self.since.elapsed())
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        let told = *self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        self.health.change(-1, told, Told::default());
     }
 }
 

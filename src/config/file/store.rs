@@ -1,5 +1,6 @@
 //! `store`: this process's memory, or Redis.
 
+mod cluster;
 mod sentinel;
 mod tls;
 
@@ -18,13 +19,13 @@ const LONGEST_DEADLINE: Duration = Duration::from_secs(10);
 const STORE: Shape = Shape {
     what: "`store`",
     known: &[
-        "redis", "sentinel", "memory", "username", "password", "tls", "prefix", "deadline",
-        "if_down",
+        "redis", "cluster", "sentinel", "memory", "username", "password", "tls", "prefix",
+        "deadline", "if_down",
     ],
-    later: &["cluster", "instances"],
+    later: &["instances"],
 };
 /// The fields that say which store it is.
-const KINDS: [&str; 3] = ["redis", "sentinel", "memory"];
+const KINDS: [&str; 4] = ["redis", "cluster", "sentinel", "memory"];
 const MEMORY: Shape = Shape {
     what: "`memory`",
     known: &["max_keys"],
@@ -106,22 +107,27 @@ fn mapping(node: &Node, found: &mut Findings) -> Option<(StoreSpec, IfDown)> {
         found
             .error(
                 key.span,
-                "there is one store: `redis`, `sentinel` or `memory`",
+                "there is one store: `redis`, `cluster`, `sentinel` or `memory`",
             )
             .also(first.span, "the other");
     }
-    let spec = match named.first() {
-        Some(("redis", (_, node))) => StoreSpec::Redis(redis_of(&fields, url(node, found), found)?),
-        Some(("sentinel", (_, node))) => {
-            StoreSpec::Redis(redis_of(&fields, sentinel::read(node, found), found)?)
-        }
-        Some((_, (_, node))) => memory_of(&fields, node, found),
-        None => {
-            if fields.entry("cluster").is_none() {
-                found.error(node.span, "which store?").help(
-                    "it is `redis: URL`, `sentinel: {master, nodes}` or `memory: {max_keys: 1000000}`",
-                );
-            }
+    // All that are given are read, so that all that is wrong is said at once.
+    let read: Vec<_> = named
+        .iter()
+        .filter_map(|(kind, (_, node))| match *kind {
+            "redis" => Some(url(node, found)),
+            "cluster" => Some(cluster::read(node, found)),
+            "sentinel" => Some(sentinel::read(node, found)),
+            _ => None,
+        })
+        .collect();
+    let spec = match (read.into_iter().next(), fields.entry("memory")) {
+        (Some(spec), _) => StoreSpec::Redis(redis_of(&fields, spec, found)?),
+        (None, Some((_, node))) => memory_of(&fields, node, found),
+        (None, None) => {
+            found.error(node.span, "which store?").help(
+                "it is `redis: URL`, `cluster: [URL, ..]`, `sentinel: {master, nodes}` or `memory: {max_keys: 1000000}`",
+            );
             return None;
         }
     };

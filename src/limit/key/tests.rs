@@ -493,3 +493,29 @@ proptest! {
         prop_assert_eq!(key.as_str().matches(':').count(), 5);
     }
 }
+
+#[test]
+fn the_tag_says_how_wide_its_identity_is() {
+    let width = |tag: &str| Key::new(format!("sluice:1:{{{tag}}}:n:fw1s:path={{x}}")).width();
+    let ascending = [
+        "ip=1.2.3.4",
+        "header=abc",
+        "cookie=abc",
+        "query=abc",
+        "param.id=7",
+        "host=h",
+        "path=/a",
+        "method=GET",
+        "route=r",
+        "everyone-s-limit",
+    ];
+    assert!(
+        ascending
+            .windows(2)
+            .all(|pair| width(pair[0]) < width(pair[1]))
+    );
+    assert_eq!(width("param=abc"), width("param.id=7"));
+    assert_eq!(width("trusted=abc"), width("header=abc"));
+    assert_eq!(Key::new("sluice:1:{a}:n:fw1s:{b}").tag(), "a");
+    assert_eq!(Key::new("sluice:1:secret").tag(), "");
+}

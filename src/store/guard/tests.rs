@@ -1,8 +1,8 @@
 use super::*;
 use crate::telemetry::Registry;
 
-fn guard() -> Guard {
-    Guard::new(Events::new(&Registry::new()))
+fn guard() -> Arc<Guard> {
+    Guard::new(&Health::new(Events::new(&Registry::new())))
 }
 
 #[test]
@@ -38,4 +38,40 @@ fn one_of_many_tries_every_250_ms() {
     guard.probe_at.store(0, Ordering::Relaxed);
     assert!(guard.claim_probe());
     assert!(!guard.claim_probe(), "someone else tries already");
+}
+
+#[test]
+fn the_store_is_up_while_every_server_is_and_open_while_any_is() {
+    let registry = Registry::new();
+    let health = Health::new(Events::new(&registry));
+    let says = |up: u8, open: u8, fallback: u8| {
+        let page = registry.encode();
+        for line in [
+            format!("sluice_store_up {up}\n"),
+            format!("sluice_store_breaker_open {open}\n"),
+            format!("sluice_store_fallback {fallback}\n"),
+        ] {
+            assert!(page.contains(&line), "{line}: {page}");
+        }
+    };
+    let [one, other] = [Guard::new(&health), Guard::new(&health)];
+    one.linked();
+    other.linked();
+    says(1, 0, 0);
+    for _ in 0..FAILURES {
+        other.failed();
+    }
+    health.fell_back(Fallback::Active);
+    health.fell_back(Fallback::Inactive);
+    says(0, 1, 1);
+    assert!(one.is_up() && !one.is_open(), "the other's requests go on");
+    drop(other);
+    says(1, 0, 1);
+    health.fell_back(Fallback::Inactive);
+    says(1, 0, 0);
+    one.unlinked();
+    one.failed();
+    says(0, 0, 0);
+    one.linked();
+    says(1, 0, 0);
 }

@@ -4,6 +4,7 @@
 //! become a replica, and one that failed to log in.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use redis::aio::MultiplexedConnection;
@@ -18,11 +19,12 @@ use super::fault::{Connection, Fault};
 use super::needs::{self, Want};
 use super::script::{self, Call};
 use super::sentinel::{self, Sentinels};
-use crate::policy::{RedisAddress, RedisSpec};
+use super::way::Manner;
+use crate::policy::{NodeAddress, RedisAddress, RedisSpec};
 use crate::time::Micros;
 
 /// How long a connection may take to be made and answered on.
-const CONNECT: Duration = Duration::from_millis(750);
+pub(super) const CONNECT: Duration = Duration::from_millis(750);
 /// How long the shared secret outlives the last gateway that connected.
 const SECRET_DAYS: u64 = 30;
 
@@ -39,6 +41,8 @@ pub(super) struct Connector {
 enum Target {
     Fixed(Box<Dial>),
     Named(Arc<Sentinels>),
+    /// Many: each is connected to by its own address.
+    Cluster,
 }
 
 /// A connection that was answered on.
@@ -46,8 +50,8 @@ pub(super) struct Link {
     connection: MultiplexedConnection,
     /// The hash of the script.
     hash: String,
-    /// Whose clock the script reads.
-    clock: Clock,
+    /// The user may not ask the server for its time: this machine's counts.
+    own_clock: AtomicBool,
     lost: watch::Receiver<bool>,
     /// Ends when the sentinels name another server.
     replaced: Option<Watch>,
@@ -79,10 +83,15 @@ pub(super) enum Detour {
     NoTime,
 }
 
+/// The key of the secret that gateways share.
+pub(super) fn secret_key(prefix: &str) -> String {
+    format!("{prefix}:1:secret")
+}
+
 impl Connector {
     pub(super) fn new(spec: &RedisSpec) -> Self {
-        Self {
-            target: match &spec.address {
+        Self::at(
+            match &spec.address {
                 RedisAddress::Tcp { host, port } => {
                     Target::Fixed(Box::new(Dial::tcp(host, *port, spec)))
                 }
@@ -90,7 +99,21 @@ impl Connector {
                 RedisAddress::Sentinel(sentinels) => {
                     Target::Named(Arc::new(Sentinels::new(sentinels, spec)))
                 }
+                RedisAddress::Cluster(_) => Target::Cluster,
             },
+            spec,
+        )
+    }
+
+    /// To one node of a cluster.
+    pub(super) fn to(node: &NodeAddress, spec: &RedisSpec) -> Self {
+        let dial = Dial::tcp(&node.host, node.port, spec);
+        Self::at(Target::Fixed(Box::new(dial)), spec)
+    }
+
+    fn at(target: Target, spec: &RedisSpec) -> Self {
+        Self {
+            target,
             prefix: Arc::clone(&spec.prefix),
             script: redis::Script::new(script::text()),
         }
@@ -98,11 +121,6 @@ impl Connector {
 
     pub(super) fn prefix(&self) -> &str {
         &self.prefix
-    }
-
-    /// The key of the secret that gateways share.
-    pub(super) fn secret_key(&self) -> String {
-        format!("{}:1:secret", self.prefix)
     }
 
     /// Connects, logs in, and loads the script.
@@ -114,6 +132,7 @@ impl Connector {
                 found = sentinels.master().await?;
                 &found
             }
+            Target::Cluster => return Err(Fault::garbled("a cluster is no server")),
         };
         tokio::time::timeout(CONNECT, self.try_connect(dial))
             .await
@@ -152,7 +171,7 @@ impl Connector {
         Ok(Link {
             connection,
             hash: self.script.get_hash().to_owned(),
-            clock: Clock::Server,
+            own_clock: AtomicBool::new(false),
             lost,
             replaced,
         })
@@ -161,11 +180,11 @@ impl Connector {
 
 impl Link {
     /// Offers this process's secret under `name`; the first gateway's holds. Each time renews its life.
-    pub(super) async fn agree(&mut self, name: &str, keys: &Keys) -> Result<(), Fault> {
+    pub(super) async fn agree(&self, name: &str, keys: &Keys) -> Result<(), Fault> {
         let Some(own) = keys.offer() else {
             return Ok(());
         };
-        let connection = &mut self.connection;
+        let connection = &mut self.connection.clone();
         let seconds = SECRET_DAYS * 24 * 3600;
         let mut offer = redis::cmd("SET");
         offer.arg(name).arg(own).arg("NX").arg("EX").arg(seconds);
@@ -187,15 +206,20 @@ impl Link {
 
     /// Sends the call and waits for its reply. `told` hears of a detour.
     pub(super) async fn call(
-        &mut self,
+        &self,
         call: &Call,
+        manner: Manner,
         told: impl Fn(Detour),
     ) -> Result<Vec<u8>, Fault> {
-        let reply = match self.send(call, &told).await {
+        let clock = self.clock();
+        let reply = match self.send(call, manner, clock, &told).await {
             // The clock is the first that the script asks for: it has done nothing.
-            Err(error) if needs::is_refused(&error) && self.lost_the_time().await => {
-                told(Detour::NoTime);
-                self.send(call, &told).await?
+            Err(error)
+                if clock == Clock::Server
+                    && needs::is_refused(&error)
+                    && self.lost_the_time(&told).await =>
+            {
+                self.send(call, manner, Clock::Gateway, &told).await?
             }
             reply => reply?,
         };
@@ -206,36 +230,65 @@ impl Link {
     }
 
     /// By hash, and with the text where the server has lost the script.
-    async fn send(&mut self, call: &Call, told: impl Fn(Detour)) -> Result<Value, RedisError> {
-        let by_hash = command("EVALSHA", &self.hash, call, self.clock);
-        match ask(&mut self.connection, &by_hash).await {
+    async fn send(
+        &self,
+        call: &Call,
+        manner: Manner,
+        clock: Clock,
+        told: impl Fn(Detour),
+    ) -> Result<Value, RedisError> {
+        let by_hash = command("EVALSHA", &self.hash, call, clock);
+        match self.ask_as(manner, &by_hash).await {
             Err(error) if error.code() == Some("NOSCRIPT") => {
                 told(Detour::NoScript);
-                let by_text = command("EVAL", script::text(), call, self.clock);
-                ask(&mut self.connection, &by_text).await
+                let by_text = command("EVAL", script::text(), call, clock);
+                self.ask_as(manner, &by_text).await
             }
             reply => reply,
         }
     }
 
-    /// Whether it is the server's time that may not be asked for: from now on this machine's counts.
-    async fn lost_the_time(&mut self) -> bool {
-        let asked = self.clock == Clock::Server;
-        let time = redis::cmd("TIME");
-        if asked
-            && ask(&mut self.connection, &time)
-                .await
-                .is_err_and(|error| needs::is_refused(&error))
-        {
-            self.clock = Clock::Gateway;
-            return true;
+    async fn ask_as(&self, manner: Manner, command: &Cmd) -> Result<Value, RedisError> {
+        let mut connection = self.connection.clone();
+        match manner {
+            Manner::Together | Manner::Alone => ask(&mut connection, command).await,
+            Manner::Asking => {
+                let mut both = redis::pipe();
+                both.cmd("ASKING").add_command(command.clone());
+                let replies = connection.send_packed_commands(&both, 1, 1).await?;
+                let reply = replies.into_iter().next().unwrap_or(Value::Nil);
+                reply.extract_error()
+            }
         }
-        false
+    }
+
+    /// Whose clock the script reads.
+    fn clock(&self) -> Clock {
+        if self.own_clock.load(Ordering::Relaxed) {
+            Clock::Gateway
+        } else {
+            Clock::Server
+        }
+    }
+
+    /// Whether it is the server's time that may not be asked for: from now on this machine's counts.
+    async fn lost_the_time(&self, told: impl Fn(Detour)) -> bool {
+        let mut connection = self.connection.clone();
+        let lost = match self.clock() {
+            Clock::Gateway => true,
+            Clock::Server => ask(&mut connection, &redis::cmd("TIME"))
+                .await
+                .is_err_and(|error| needs::is_refused(&error)),
+        };
+        if lost && !self.own_clock.swap(true, Ordering::Relaxed) {
+            told(Detour::NoTime);
+        }
+        lost
     }
 
     /// Asks for a sign of life.
-    pub(super) async fn ping(&mut self) -> Result<(), Fault> {
-        ask(&mut self.connection, &redis::cmd("PING")).await?;
+    pub(super) async fn ping(&self) -> Result<(), Fault> {
+        ask(&mut self.connection.clone(), &redis::cmd("PING")).await?;
         Ok(())
     }
 
@@ -257,6 +310,7 @@ impl Link {
             detail: detail.to_owned(),
             error: StoreError::Unreachable,
             connection: Connection::Useless,
+            redirect: None,
         }
     }
 }

@@ -3,6 +3,8 @@
 use redis::{ErrorKind, RedisError};
 
 use super::super::StoreError;
+use super::cluster::reply::redirect;
+use super::way::Redirect;
 use super::{dial, needs};
 
 /// Why a call has no reply.
@@ -16,6 +18,8 @@ pub(super) struct Fault {
     pub(super) error: StoreError,
     /// Whether the connection can still be used.
     pub(super) connection: Connection,
+    /// Where else to ask, when the server did nothing but say so.
+    pub(super) redirect: Option<Redirect>,
 }
 
 /// What becomes of a connection after a fault.
@@ -35,6 +39,7 @@ impl Fault {
             detail: detail.to_owned(),
             error: StoreError::Timeout,
             connection: Connection::Useless,
+            redirect: None,
         }
     }
 
@@ -45,6 +50,7 @@ impl Fault {
             detail: detail.to_owned(),
             error: StoreError::Refused,
             connection: Connection::Useless,
+            redirect: None,
         }
     }
 }
@@ -70,6 +76,10 @@ impl From<RedisError> for Fault {
             (Some("MISCONF"), _) => ("misconf", Refused, Usable),
             (Some("NOREPLICAS"), _) => ("noreplicas", Refused, Usable),
             (Some("BUSY"), _) => ("busy", Refused, Usable),
+            (Some("CLUSTERDOWN"), _) => ("clusterdown", Refused, Usable),
+            (Some("MOVED"), _) => ("moved", Refused, Usable),
+            (Some("ASK"), _) => ("ask", Refused, Usable),
+            (Some("TRYAGAIN"), _) => ("tryagain", Refused, Usable),
             _ => ("refused", Refused, Usable),
         };
         Self {
@@ -77,6 +87,7 @@ impl From<RedisError> for Fault {
             detail: error.to_string(),
             error: told,
             connection,
+            redirect: redirect(&error),
         }
     }
 }

@@ -1,16 +1,20 @@
 //! Carries what waits to the server: one call at a time, on a connection that is rebuilt for ever.
 
 use std::hash::{BuildHasher, RandomState};
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use super::super::Shared;
+use super::super::guard::Guard;
 use super::batch::Batch;
-use super::connection::{Connector, Detour, Link};
+use super::cluster::Member;
+use super::connection::{Connector, Detour, Link, secret_key};
 use super::fault::{Connection, Fault};
 use super::queue::{self, Queue};
 use super::script::{Call, ForeignValue};
+use super::way::Manner;
 use crate::limit::algorithm::FixedWindow;
 use crate::limit::{Charge, ChargeId, Cost, Key, Meter, Ruling, Stake, When};
 use crate::telemetry::Events;
@@ -32,6 +36,9 @@ const BACKOFF: (Duration, Duration) = (Duration::from_millis(25), Duration::from
 pub(super) struct Pump {
     pub(super) connector: Connector,
     pub(super) queue: Arc<Queue>,
+    pub(super) guard: Arc<Guard>,
+    /// On a cluster, which node the server is.
+    pub(super) member: Option<Member>,
     pub(super) shared: Arc<Shared>,
     pub(super) events: Events,
     /// How long a request waits; every such span without an answer is a failure.
@@ -47,17 +54,17 @@ impl Pump {
             match self.connect().await {
                 Ok(mut link) => {
                     backoff = first;
-                    self.shared.guard.linked();
+                    self.guard.linked();
                     self.queue.set_link(queue::Link::Hopeful);
                     let fault = self.serve(&mut link).await;
-                    self.shared.guard.unlinked();
+                    self.guard.unlinked();
                     if let Some(fault) = fault {
                         self.report(&fault);
                     }
                 }
                 Err(fault) => {
                     self.report(&fault);
-                    self.shared.guard.failed();
+                    self.guard.failed();
                     self.queue.set_link(queue::Link::Down);
                     tokio::time::sleep(jitter(backoff)).await;
                     backoff = (backoff * 2).min(longest);
@@ -91,10 +98,16 @@ impl Pump {
         self.try_out(link).await
     }
 
-    /// Agrees on the secret that gateways share.
-    async fn agree(&self, link: &mut Link) -> Result<(), Fault> {
-        link.agree(&self.connector.secret_key(), &self.shared.keys)
-            .await
+    /// Agrees on the secret that gateways share, where this server has it.
+    async fn agree(&self, link: &Link) -> Result<(), Fault> {
+        let key = secret_key(self.connector.prefix());
+        if self.member.as_ref().is_some_and(|member| !member.has(&key)) {
+            return Ok(());
+        }
+        match link.agree(&key, &self.shared.keys).await {
+            Err(fault) if self.is_elsewhere(&fault) => Ok(()),
+            agreed => agreed,
+        }
     }
 
     /// Carries calls until the connection breaks or the handle is dropped.
@@ -123,8 +136,12 @@ impl Pump {
             }
             // Whoever is ready to ask does so first: a lone request waits for nobody, a busy round travels together.
             tokio::task::yield_now().await;
-            while let Some(batch) = self.queue.take() {
-                if let Some(fault) = self.carry(link, batch).await {
+            loop {
+                let batches = self.queue.take();
+                if batches.is_empty() {
+                    break;
+                }
+                if let Some(fault) = self.carry(link, batches).await {
                     return Some(fault);
                 }
                 last = Instant::now();
@@ -136,11 +153,14 @@ impl Pump {
     }
 
     /// Tries a server that the breaker keeps requests from; asks an idle one for a sign of life.
-    async fn look_around(&self, link: &mut Link, last: &mut Instant) -> Result<(), Fault> {
-        if self.shared.guard.claim_probe() {
+    async fn look_around(&self, link: &Link, last: &mut Instant) -> Result<(), Fault> {
+        if !self.shared.keys.is_settled() {
+            self.wait(self.agree(link)).await?;
+        }
+        if self.guard.claim_probe() {
             let started = Instant::now();
             match self.wait(self.try_out(link)).await {
-                Ok(()) if started.elapsed() <= self.deadline => self.shared.guard.recovered(),
+                Ok(()) if started.elapsed() <= self.deadline => self.guard.recovered(),
                 Ok(()) => {}
                 Err(fault) if fault.connection == Connection::Useless => return Err(fault),
                 Err(fault) => self.report(&fault),
@@ -157,18 +177,34 @@ impl Pump {
         Ok(())
     }
 
-    /// Sends a batch and hands out what comes back. Gives the fault after which the connection is of no use.
-    async fn carry(&self, link: &mut Link, batch: Batch) -> Option<Fault> {
+    /// Sends batches back to back; each hands out what comes back for it. Gives the fault after which the connection is
+    /// of no use.
+    async fn carry(&self, link: &Link, batches: Vec<Batch>) -> Option<Fault> {
         let started = Instant::now();
-        let reply = self
-            .wait(link.call(batch.call(), |detour| self.note(detour)))
+        let requests = batches.iter().map(Batch::requests).sum();
+        let calls = batches
+            .into_iter()
+            .map(|batch| Box::pin(self.carry_one(link, batch, started)));
+        match self.wait(first_fault(calls.collect())).await {
+            Ok(fault) => fault,
+            Err(silent) => {
+                self.events.store_call(started.elapsed(), requests);
+                Some(silent)
+            }
+        }
+    }
+
+    async fn carry_one(&self, link: &Link, batch: Batch, started: Instant) -> Option<Fault> {
+        let manner = batch.way().manner;
+        let reply = link
+            .call(batch.call(), manner, |detour| self.note(detour))
             .await;
         let took = started.elapsed();
         self.events.store_call(took, batch.requests());
         let fault = match reply.and_then(|reply| decode(&reply, batch.call())) {
             Ok(rulings) => {
                 if took <= self.deadline {
-                    self.shared.guard.succeeded();
+                    self.guard.succeeded();
                 }
                 if batch.deliver(rulings) > 0 {
                     self.events
@@ -178,8 +214,14 @@ impl Pump {
             }
             Err(fault) => fault,
         };
+        if let (Some(redirect), Some(_)) = (&fault.redirect, &self.member) {
+            // The node is well, and did nothing.
+            self.events.store_error(fault.kind, &fault.detail);
+            batch.redirect(redirect);
+            return None;
+        }
         if took <= self.deadline {
-            self.shared.guard.failed();
+            self.guard.failed();
         }
         batch.fail(&fault.error);
         if fault.connection == Connection::Useless {
@@ -200,7 +242,10 @@ impl Pump {
                 return answer;
             }
             late = late.saturating_add(1);
-            self.shared.guard.failed();
+            self.guard.failed();
+            if let Some(member) = &self.member {
+                member.troubled();
+            }
             if late == 1 {
                 self.events
                     .store_error("timeout", &"no answer within the deadline");
@@ -212,12 +257,14 @@ impl Pump {
     }
 
     /// Makes a call that writes, as the calls of requests do, to a key of its own.
-    async fn try_out(&self, link: &mut Link) -> Result<(), Fault> {
+    async fn try_out(&self, link: &Link) -> Result<(), Fault> {
         let meter = FixedWindow::new(1 << 32, Micros::SECOND)
             .map_err(|error| Fault::garbled(&error.to_string()))?;
+        let tag = self.member.as_ref().and_then(Member::tag);
+        let (prefix, tag) = (self.connector.prefix(), tag.unwrap_or_default());
         let mut call = Call::new();
         call.judge(&[Charge {
-            key: Key::new(format!("{}:1:{{}}:trial:fw1s:", self.connector.prefix())),
+            key: Key::new(format!("{prefix}:1:{{{tag}}}:trial:fw1s:")),
             meter: Meter::FixedWindow(meter),
             cost: Cost::ONE,
             id: ChargeId::new(0),
@@ -225,9 +272,26 @@ impl Pump {
             limit: 0,
             spent: When::Admitted,
         }]);
-        let reply = link.call(&call, |detour| self.note(detour)).await?;
-        decode(&reply, &call)?;
-        Ok(())
+        let reply = link
+            .call(&call, Manner::Alone, |detour| self.note(detour))
+            .await;
+        match reply.and_then(|reply| decode(&reply, &call)) {
+            Ok(_) => Ok(()),
+            // A node whose slots have moved is well.
+            Err(fault) if self.is_elsewhere(&fault) => Ok(()),
+            Err(fault) => Err(fault),
+        }
+    }
+
+    /// Whether a node only says that another one is to be asked.
+    fn is_elsewhere(&self, fault: &Fault) -> bool {
+        match &self.member {
+            Some(member) if fault.redirect.is_some() => {
+                member.troubled();
+                true
+            }
+            Some(_) | None => false,
+        }
     }
 
     fn note(&self, detour: Detour) {
@@ -236,7 +300,34 @@ impl Pump {
 
     fn report(&self, fault: &Fault) {
         self.events.store_error(fault.kind, &fault.detail);
+        if let Some(member) = &self.member {
+            member.troubled();
+        }
     }
+}
+
+/// Runs calls that are sent back to back until each has ended; the first fault of any.
+async fn first_fault<F>(mut calls: Vec<Pin<Box<F>>>) -> Result<Option<Fault>, Fault>
+where
+    F: Future<Output = Option<Fault>>,
+{
+    let mut first = None;
+    std::future::poll_fn(|context| {
+        calls.retain_mut(|call| match call.as_mut().poll(context) {
+            Poll::Ready(fault) => {
+                first = first.take().or(fault);
+                false
+            }
+            Poll::Pending => true,
+        });
+        if calls.is_empty() {
+            Poll::Ready(())
+        } else {
+            Poll::Pending
+        }
+    })
+    .await;
+    Ok(first)
 }
 
 /// The rulings of a reply, one for each request that was sent.

@@ -61,6 +61,7 @@ impl Sentinels {
             ),
             error: StoreError::Unreachable,
             connection: Connection::Useless,
+            redirect: None,
         })
     }
 
@@ -145,6 +146,7 @@ pub(super) async fn check_role(connection: &mut MultiplexedConnection) -> Result
             detail: "the server that the sentinels name is not a master".to_owned(),
             error: StoreError::Refused,
             connection: Connection::Useless,
+            redirect: None,
         }),
     }
 }

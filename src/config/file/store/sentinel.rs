@@ -67,7 +67,7 @@ fn one(node: &Node, found: &mut Findings) -> Option<(Transport, SentinelNode)> {
                 password: url.password.map(Secret::new),
             },
         )),
-        RedisAddress::Unix(_) | RedisAddress::Sentinel(_) => None,
+        RedisAddress::Unix(_) | RedisAddress::Cluster(_) | RedisAddress::Sentinel(_) => None,
     }
 }
 
