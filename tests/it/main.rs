@@ -20,6 +20,7 @@ mod admission;
 mod blocking;
 mod bodies;
 mod calendar;
+mod cluster;
 mod concurrent;
 mod configuration;
 mod cors;

@@ -2,6 +2,7 @@
 
 mod authority;
 mod client;
+mod cluster;
 mod gateway;
 mod load;
 mod outage;
@@ -12,6 +13,7 @@ mod ways;
 
 pub(crate) use authority::Authority;
 pub(crate) use client::{Client, Response, code, codes, get, parallel, raw, send};
+pub(crate) use cluster::RedisCluster;
 pub(crate) use gateway::{Gateway, signal};
 pub(crate) use load::Load;
 pub(crate) use outage::Outage;
@@ -21,6 +23,14 @@ pub(crate) use upstream::Upstream;
 pub(crate) use ways::{ALGORITHMS, Way, ways};
 
 use std::time::{Duration, Instant};
+
+/// A folder in memory where the machine has one: sentinels and the nodes of a cluster wait for the disk whenever they learn
+/// something, and a busy disk keeps them from replacing anybody.
+fn folder_in_memory() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm")
+        .or_else(|_| tempfile::tempdir())
+        .unwrap()
+}
 
 /// Asks until `ask` answers, at most `within`; panics with `what` when it never does.
 pub(crate) fn eventually<T>(what: &str, within: Duration, mut ask: impl FnMut() -> Option<T>) -> T {

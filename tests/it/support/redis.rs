@@ -121,10 +121,12 @@ impl RedisServer {
         command(stream, &[words]).unwrap()
     }
 
-    /// The same after the password.
+    /// The same after the password, until it is answered: sentinels end the connections of a server that they change.
     pub(crate) fn command_as(&self, password: &str, words: &[&str]) -> Vec<String> {
-        let stream = UnixStream::connect(self.socket()).unwrap();
-        command(stream, &[&["AUTH", password], words]).unwrap()
+        eventually("the server answers", Duration::from_secs(20), || {
+            let stream = UnixStream::connect(self.socket()).ok()?;
+            command(stream, &[&["AUTH", password], words]).ok()
+        })
     }
 
     /// Every key of the database.
@@ -169,6 +171,11 @@ pub(super) fn command_at(
 ) -> io::Result<Vec<String>> {
     let stream = TcpStream::connect(address)?;
     command(stream, &[&["AUTH", password], words])
+}
+
+/// One command to a server that asks for no password.
+pub(super) fn command_to(address: SocketAddr, words: &[&str]) -> io::Result<Vec<String>> {
+    command(TcpStream::connect(address)?, &[words])
 }
 
 /// Sends commands one after another; the reply to the last.

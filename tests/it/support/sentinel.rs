@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use super::redis::command_at;
-use super::{RedisServer, eventually, free_address};
+use super::{RedisServer, eventually, folder_in_memory, free_address};
 
 /// What the servers ask for, and what the sentinels do.
 pub(crate) const PASSWORDS: [&str; 2] = ["word", "guard"];
@@ -116,7 +116,7 @@ impl Watched {
 impl Sentinel {
     fn start(master: SocketAddr) -> Self {
         let ([word, guard], address) = (PASSWORDS, free_address());
-        let dir = tempfile::tempdir().unwrap();
+        let dir = folder_in_memory();
         let file = dir.path().join("sentinel.conf");
         let mut config = std::fs::File::create(&file).unwrap();
         for line in [
