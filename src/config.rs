@@ -1,7 +1,7 @@
 //! `gateway.yaml`: from text to a [`Policy`], or to a report of everything that is wrong with it.
 //!
 //! text -> [`node`] (a tree that knows where everything was typed) -> [`expand`] (variables) -> [`mod@include`] (other files)
-//! -> [`mod@file`] (what was typed) -> [`compile`] (what it means). No step stops at its first error.
+//! -> [`table`] (tables of overrides) -> [`mod@file`] (what was typed) -> [`compile`] (what it means). No step stops at its first error.
 
 mod arguments;
 mod compile;
@@ -16,6 +16,7 @@ mod matcher;
 mod nearest;
 mod node;
 mod report;
+mod table;
 mod trap;
 mod units;
 
@@ -39,7 +40,7 @@ pub struct Loaded {
     pub policy: Policy,
     /// What is worth saying about it.
     pub warnings: Report,
-    /// The files that it was read from: the main one, and those that it includes.
+    /// The files that it was read from: the main one, and those that it includes or reads tables from.
     pub files: Vec<PathBuf>,
     meaning: Meaning,
 }
@@ -94,6 +95,12 @@ pub fn parse(
             Path::new(name),
             &mut sources,
             env,
+            &mut found,
+        ));
+        files.extend(table::tables(
+            root,
+            Path::new(name),
+            &mut sources,
             &mut found,
         ));
     }

@@ -29,8 +29,8 @@ use hyper::http::request::Parts;
 use hyper::{Method, Request, Response};
 
 use crate::limiter::{Limiter, Outcome};
-use crate::policy::UpstreamTimeouts;
-use crate::request::Facts;
+use crate::policy::{Policy, UpstreamTimeouts};
+use crate::request::{Facts, Opening};
 use crate::route::effective_host;
 use crate::snapshot::Snapshot;
 use crate::telemetry::{AccessSink, Events};
@@ -117,7 +117,7 @@ impl Gateway {
         answer.map(|content| Body::new(content, exchange))
     }
 
-    /// The story: check, identify, route, admit, wait, forward. Each stage takes what the one before it returned.
+    /// The story: check, identify, route, open, admit, wait, forward. Each stage takes what the one before it returned.
     async fn serve(
         &self,
         exchange: &mut Exchange,
@@ -147,6 +147,7 @@ impl Gateway {
             target: &target,
             route: None,
             route_params: &[],
+            body: None,
         };
         let hit = policy.route_index.first(&facts).ok_or(Rejection::NoRoute)?;
         let route = policy.routes.get(hit.entry).ok_or(Rejection::NoRoute)?;
@@ -159,6 +160,11 @@ impl Gateway {
         let facts = Facts {
             route: Some(&route.name),
             route_params: &hit.params,
+            ..facts
+        };
+        let opening = opening(policy, &facts, &mut upload).await?;
+        let facts = Facts {
+            body: opening.as_ref(),
             ..facts
         };
         let limits = &now.instruments.limits;
@@ -220,6 +226,21 @@ impl Gateway {
         }
         exchange
     }
+}
+
+/// The beginning of the body, where a limit that the request meets counts by it; nothing was spent yet.
+async fn opening(
+    policy: &Policy,
+    facts: &Facts<'_>,
+    upload: &mut Upload,
+) -> Result<Option<Opening>, Rejection> {
+    if !policy.counts_by_body(facts) {
+        return Ok(None);
+    }
+    let opening = upload.open().await;
+    opening
+        .map(Some)
+        .map_err(|state| Rejection::of_upload(state).unwrap_or(Rejection::ClientGone))
 }
 
 impl fmt::Debug for Gateway {

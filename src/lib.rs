@@ -9,9 +9,10 @@
 //!    routes and forwarding and widely for limits ([`route::PathRules`]), and the client is the peer or whom a trusted
 //!    proxy names ([`identify::ClientRules`]). From here on these are [`request::Facts`].
 //! 3. **Routed.** The first route that matches wins ([`route::Index`]).
-//! 4. **Admitted.** Every limit that matches makes a [`limit::Charge`]: a [`limit::Key`], a [`limit::Meter`], a cost. The
-//!    [`store`] judges all of them at one instant of its clock and spends all or none; the [`limiter::Limiter`] turns the
-//!    [`limit::Ruling`] into a [`limiter::Admission`] or a [`limiter::Refusal`].
+//! 4. **Admitted.** Where a limit counts by a field of the body, the beginning of that is read first. Every limit that
+//!    matches makes a [`limit::Charge`]: a [`limit::Key`], a [`limit::Meter`], a cost. The [`store`] judges all of them at
+//!    one instant of its clock and spends all or none; the [`limiter::Limiter`] turns the [`limit::Ruling`] into a
+//!    [`limiter::Admission`] or a [`limiter::Refusal`].
 //! 5. **Forwarded.** What a queue delays waits its turn. The head is written anew, the body streams, and the answer
 //!    streams back ([`upstream`]).
 //! 6. **Settled.** The admission settles exactly once: when nothing reached the upstream, its charges are given back; an

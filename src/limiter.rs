@@ -3,10 +3,12 @@
 //! Each limit that matches derives a key and asks one charge for each of its amounts; the store answers all of them in one
 //! round trip. While it is away each limit does what its `if_down` says (`outage`).
 
+mod beside;
 mod meeting;
 mod outage;
 mod settle;
 mod slots;
+mod strike;
 #[cfg(test)]
 mod tests;
 mod unsettled;
@@ -22,17 +24,18 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use crate::limit::key::{Derived, Found};
+use crate::limit::key::{Ambiguous, Derived, Found, Identity};
 use crate::limit::{Charge, ChargeId, Key, Quota, Retry, Stake, When};
-use crate::policy::{Count, IfDown, Limit, LimitMode, Mode, Policy, Preflight};
+use crate::policy::{Allowance, Count, Grant, IfDown, Limit, LimitMode, Mode, Policy};
 use crate::request::Facts;
 use crate::route::Hit;
 use crate::store::{Origin, Store, random_number};
 use crate::telemetry::{Decided, DecisionSource, LimitEvents};
 use crate::time::Micros;
-use meeting::{Asked, Meeting};
+use meeting::{Asked, Meeting, Part};
 use settle::{Due, Settlement, Spent, Terms};
 use slots::Leases;
+use strike::Strike;
 
 /// One amount of a limit as the client is shown it: indexes into the policy, and what is left.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
@@ -43,8 +46,20 @@ pub struct Shown {
     pub amount: usize,
     /// What is left.
     pub quota: Quota,
-    /// Set where this amount rejected the request.
+    /// Set where this amount rejected the request, or a block of its limit did.
     pub rejected: Option<Retry>,
+    /// What rejected it longest.
+    pub cause: Cause,
+}
+
+/// What rejects a request.
+#[derive(Clone, Copy, Debug, Default, Eq, PartialEq)]
+pub enum Cause {
+    /// The amount.
+    #[default]
+    Amount,
+    /// The block that going over the limit led to.
+    Block,
 }
 
 /// The limits that a request met, as indexes into `Policy::limits`, and how it fared with each: for the access log.
@@ -59,6 +74,8 @@ pub enum Refusal {
         retry: Retry,
         /// Every enforced amount of the request, those that rejected marked.
         shown: Vec<Shown>,
+        /// How the request fared with each limit.
+        met: Met,
     },
     /// A limit with `if_missing: reject` found no key.
     Unkeyed {
@@ -67,6 +84,11 @@ pub enum Refusal {
     },
     /// A field that identifies the client occurs twice.
     AmbiguousKey {
+        /// Index into `Policy::limits`.
+        limit: usize,
+    },
+    /// A field that names the client's plan occurs twice.
+    AmbiguousPlan {
         /// Index into `Policy::limits`.
         limit: usize,
     },
@@ -159,12 +181,13 @@ impl Limiter {
         }
         match self.store.admit(&meeting.charges).await {
             Ok(ruling) => {
-                let judged = meeting.weigh(&ruling, DecisionSource::Store)?;
                 let mut spent: SmallVec<[Spent; 4]> = ruling
                     .receipts(&meeting.charges)
                     .map(|receipt| (Origin::Store, receipt))
                     .collect();
+                // Of a refused request too: its strike counts here as well.
                 self.repeat_locally(&meeting, &mut spent);
+                let judged = meeting.weigh(&ruling, DecisionSource::Store)?;
                 Ok(self.admission(meeting, judged, spent))
             }
             Err(_away) => self.without_store(meeting),
@@ -182,36 +205,67 @@ impl Limiter {
         let Some(limit) = meeting.policy.limits.get(index) else {
             return Ok(());
         };
-        let free = limit.preflight == Preflight::Free && facts.is_preflight();
-        if free || limit.except.first(facts).is_some() {
+        if !limit.applies(facts) {
             meeting.decide(index, Decided::Skipped);
             return Ok(());
         }
-        let stake = stake(meeting.policy, limit);
-        let shared = self.store.shared();
-        let identity = match (limit.per.derive(facts, &hit.params, &shared.keys()), stake) {
-            (Derived::Identity(identity), _) => identity,
-            (Derived::Skip, _) => {
+        let Ok(values) = limit.per.read(facts, &hit.params) else {
+            return unjudged(meeting, index, Refusal::AmbiguousKey { limit: index });
+        };
+        let keys = self.store.shared().keys();
+        let identity = match limit.per.derive(&values, facts, &keys) {
+            Derived::Identity(identity) => identity,
+            Derived::Skip => {
                 meeting.key_missing(index);
                 meeting.decide(index, Decided::Skipped);
                 return Ok(());
             }
-            (derived @ (Derived::Reject | Derived::Ambiguous), stake) => {
-                return refuse_key(meeting, index, &derived, stake);
+            Derived::Reject => {
+                meeting.key_missing(index);
+                return unjudged(meeting, index, Refusal::Unkeyed { limit: index });
             }
         };
         if identity.found == Found::Missing {
             meeting.key_missing(index);
         }
-        if limit.amounts.is_empty() {
+        let chosen = match &limit.choice {
+            None => Ok(Grant::Allow(limit.otherwise())),
+            Some(choice) => choice.of(&values, facts, &hit.params),
+        };
+        match chosen {
+            Ok(Grant::Allow(allowance)) => self.ask(meeting, index, facts, &identity, allowance),
+            Ok(Grant::Skip) => meeting.decide(index, Decided::Skipped),
+            Err(Ambiguous) => {
+                return unjudged(meeting, index, Refusal::AmbiguousPlan { limit: index });
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks a charge for each amount that holds.
+    fn ask(
+        &self,
+        meeting: &mut Meeting<'_>,
+        index: usize,
+        facts: &Facts<'_>,
+        identity: &Identity,
+        allowance: Allowance,
+    ) {
+        let Some(limit) = meeting.limit(index) else {
+            return;
+        };
+        if allowance.run().is_empty() && limit.candidate.is_none() {
             meeting.decide(index, Decided::Allowed);
         }
+        let stake = stake(meeting.policy, limit);
+        let shared = self.store.shared();
         let cost = limit.cost.on_entry(facts);
-        for (amount, held) in limit.amounts.iter().enumerate() {
+        let mut strike = self.ask_block(meeting, index, identity, allowance.run());
+        for (amount, held) in limit.held(allowance) {
             let id = self.next_id();
-            meeting.terms.extend(self.terms(limit, id));
+            meeting.terms.extend(self.terms(limit, id, strike.take()));
             meeting.charges.push(Charge {
-                key: Key::of(shared.prefix(), &identity, &limit.name, &held.code),
+                key: Key::of(shared.prefix(), identity, &limit.name, &held.code),
                 meter: held.meter_at(|| shared.now()),
                 cost,
                 id,
@@ -221,10 +275,10 @@ impl Limiter {
             });
             meeting.asked.push(Asked {
                 limit: index,
-                amount,
+                part: Part::Amount(amount),
             });
         }
-        Ok(())
+        self.ask_candidate(meeting, index, identity, cost);
     }
 
     /// Books what the store admitted in this process too, where a limit counts here while the store is away, so that
@@ -268,16 +322,17 @@ impl Limiter {
     }
 
     /// What the answer decides about a charge of `limit`.
-    fn terms(&self, limit: &Limit, id: ChargeId) -> Option<Terms> {
+    fn terms(&self, limit: &Limit, id: ChargeId, strike: Option<Strike>) -> Option<Terms> {
         let due = limit.cost.answer().map(|cost| Due {
             cost: Arc::clone(cost),
             correction: self.next_id(),
         });
-        let decides = due.is_some() || limit.count != Count::Every;
+        let decides = due.is_some() || strike.is_some() || limit.count != Count::Every;
         decides.then(|| Terms {
             id,
             count: limit.count.clone(),
             due,
+            strike,
         })
     }
 
@@ -286,29 +341,20 @@ impl Limiter {
     }
 }
 
-/// A request without the key that a limit insists on. A limit in shadow refuses nothing.
-fn refuse_key(
-    meeting: &mut Meeting<'_>,
-    limit: usize,
-    derived: &Derived,
-    stake: Stake,
-) -> Result<(), Refusal> {
-    if *derived == Derived::Reject {
-        meeting.key_missing(limit);
-    }
-    match stake {
+/// A request that the limit `index` cannot judge: it does not say, or says twice, whom it counts for or which plan it
+/// has. A limit in shadow refuses nothing.
+fn unjudged(meeting: &mut Meeting<'_>, index: usize, refusal: Refusal) -> Result<(), Refusal> {
+    let Some(limit) = meeting.limit(index) else {
+        return Ok(());
+    };
+    match stake(meeting.policy, limit) {
         Stake::Watching => {
-            meeting.decide(limit, watched(meeting.policy, limit));
+            meeting.decide(index, watched(meeting.policy, index));
             Ok(())
         }
         Stake::Binding => {
-            meeting.decide(limit, Decided::Rejected);
-            Err(match derived {
-                Derived::Ambiguous => Refusal::AmbiguousKey { limit },
-                Derived::Reject | Derived::Skip | Derived::Identity(_) => {
-                    Refusal::Unkeyed { limit }
-                }
-            })
+            meeting.decide(index, Decided::Rejected);
+            Err(refusal)
         }
     }
 }

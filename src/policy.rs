@@ -4,21 +4,29 @@
 //! default". A request meets it through [`Policy::route_index`], [`Policy::skip`] and [`Policy::limit_index`].
 
 mod answers;
+mod choice;
 mod cors;
 mod cost;
 mod fields;
 mod limit;
+mod overrides;
 mod reply;
 mod store;
+mod then;
 mod upstream;
 
 pub use answers::{Answers, Count};
+pub use choice::{Allowance, Choice, Grant, Plans};
 pub use cors::{Cors, Credentials, Origins};
 pub use cost::{AnswerCost, CostPlace, CostRule, MatchedCost, RequestCost, cost_in, cost_of};
 pub use fields::{HeaderFields, LegacyReset, RateLimitDialect};
 pub use limit::{Amount, IfDown, Limit, LimitMode, Preflight};
+pub use overrides::{Overrides, Term, sha256};
 pub use reply::{Escape, Reply, ReplyBody, Slot, Template};
-pub use store::{RedisAddress, RedisSpec, StoreSpec};
+pub use store::{
+    RedisAddress, RedisSpec, SentinelNode, SentinelSpec, StoreSpec, TlsIdentity, TlsSpec,
+};
+pub use then::{BLOCK, Begins, Then};
 pub use upstream::{HostRule, Route, ServerSpec, UpstreamSpec, UpstreamTimeouts};
 
 use std::net::SocketAddr;
@@ -27,6 +35,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::identify::ClientRules;
+use crate::request::Facts;
 use crate::route::{Index, PathRules};
 
 /// A `gateway.yaml`, compiled.
@@ -56,6 +65,8 @@ pub struct Policy {
     pub limits: Vec<Limit>,
     /// Which requests meet which limit: entries are indexes into `limits`; compares widely.
     pub limit_index: Index,
+    /// The part of `limit_index` with the limits whose key is in the body.
+    pub body_index: Index,
     /// The switch over every limit.
     pub mode: Mode,
     /// How paths are normalised.
@@ -68,6 +79,19 @@ pub struct Policy {
     pub drain: Drain,
     /// What is written of each request; none: nothing.
     pub access_log: Option<AccessLog>,
+}
+
+impl Policy {
+    /// Whether a limit that the request meets takes its key from the body, which is to be read first then.
+    #[must_use]
+    pub fn counts_by_body(&self, facts: &Facts<'_>) -> bool {
+        if self.body_index.is_empty() {
+            return false;
+        }
+        let hits = self.body_index.all(facts);
+        let mut limits = hits.iter().filter_map(|hit| self.limits.get(hit.entry));
+        limits.any(|limit| limit.applies(facts)) && self.skip.first(facts).is_none()
+    }
 }
 
 /// The switch over every limit.

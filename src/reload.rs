@@ -155,32 +155,36 @@ fn fixed_fields_that_differ(current: &Policy, next: &Policy) -> Vec<&'static str
 
 /// Limits and routes that the new policy adds, changes or drops, for the log.
 fn changed_names(current: &Policy, next: &Policy) -> Vec<String> {
-    let limits = |policy: &Policy| -> Vec<(String, String)> {
-        policy
-            .limits
-            .iter()
-            .map(|limit| (format!("limit {}", limit.name), format!("{limit:?}")))
-            .collect()
-    };
-    let routes = |policy: &Policy| -> Vec<(String, String)> {
-        policy
-            .routes
-            .iter()
-            .map(|route| (format!("route {}", route.name), format!("{route:?}")))
-            .collect()
-    };
-    let before = [limits(current), routes(current)].concat();
-    let after = [limits(next), routes(next)].concat();
-    let mut changed: Vec<String> = after
-        .iter()
-        .filter(|entry| !before.contains(entry))
-        .map(|(name, _)| name.clone())
-        .collect();
-    changed.extend(
-        before
-            .iter()
-            .filter(|(name, _)| !after.iter().any(|(other, _)| other == name))
-            .map(|(name, _)| format!("{name} (gone)")),
+    let mut changed = Vec::new();
+    differences(
+        "limit",
+        &current.limits,
+        &next.limits,
+        |limit| &limit.name,
+        &mut changed,
+    );
+    differences(
+        "route",
+        &current.routes,
+        &next.routes,
+        |route| &route.name,
+        &mut changed,
     );
     changed
+}
+
+/// The names of those of `after` that are not among `before`, and of those that are gone.
+fn differences<T: PartialEq>(
+    what: &str,
+    before: &[T],
+    after: &[T],
+    name: impl Fn(&T) -> &str,
+    changed: &mut Vec<String>,
+) {
+    let new = after.iter().filter(|one| !before.contains(one));
+    changed.extend(new.map(|one| format!("{what} {}", name(one))));
+    let gone = before
+        .iter()
+        .filter(|one| !after.iter().any(|other| name(other) == name(one)));
+    changed.extend(gone.map(|one| format!("{what} {} (gone)", name(one))));
 }

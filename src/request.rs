@@ -1,6 +1,9 @@
 //! The facts of one request, gathered before it is judged. Nothing is written here later.
 
 mod fold;
+mod opening;
+
+pub use opening::{Extent, Opening};
 
 pub(crate) use fold::{bare_segment, fold_segment, fold_value};
 
@@ -65,6 +68,8 @@ pub struct Facts<'r> {
     pub route: Option<&'r str>,
     /// What the route's pattern captured.
     pub route_params: &'r [(&'r str, Cow<'r, str>)],
+    /// The beginning of the body; none where no limit counts by it.
+    pub body: Option<&'r Opening>,
 }
 
 impl Facts<'_> {

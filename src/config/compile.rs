@@ -1,12 +1,15 @@
 //! From what was typed to what it means: every name resolved, every check made, every error noted.
 
 mod calendars;
+mod choice;
 mod costs;
 mod limits;
 mod meters;
+mod overrides;
 mod queues;
 mod routes;
 mod slots;
+mod then;
 
 pub(super) use meters::Plan;
 
@@ -27,6 +30,13 @@ pub(super) fn compile(file: &File, found: &mut Findings) -> (Policy, Meaning) {
     let routes = routes::routes(file, &upstreams, found);
     let limits = limits::limits(file, &routes, found);
     check_routes_exist(&file.skip, &routes, found);
+    if let Some(plan) = &file.plan
+        && file.limits.iter().all(|limit| limit.plans.is_none())
+    {
+        found
+            .warn(plan.span, "no limit has `plans`, so nobody asks for a plan")
+            .help("as `plans: {free: 100 per minute, pro: 1000 per minute}` in a limit");
+    }
     if matches!(file.store, StoreSpec::Redis(_))
         && file.secret.is_none()
         && limits.hash_credentials()
@@ -54,6 +64,7 @@ pub(super) fn compile(file: &File, found: &mut Findings) -> (Policy, Meaning) {
         route_index: Index::new(Width::Exact, routes.matchers),
         routes: routes.routes,
         skip: Index::new(Width::Exact, skip),
+        body_index: limits.body_index(),
         limit_index: Index::new(Width::Wide, limits.matchers),
         limits: limits.limits,
         mode: file.mode,

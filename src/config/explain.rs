@@ -1,20 +1,19 @@
 //! What a file means, in plain words: for `sluice check`.
 
+mod amounts;
+
+pub(super) use amounts::{at_once, calendar, sentence, then};
+
 use std::fmt::Write as _;
-use std::time::Duration;
 
 use hyper::header::LOCATION;
 
-use super::compile::Plan;
-use super::file::Algorithm;
-use super::units::{RateDecl, in_words, short};
-use crate::limit::algorithm::{LEASE, Refill};
+use super::units::short;
 use crate::limit::key::IfMissing;
 use crate::policy::{
-    Cors, Credentials, HeaderFields, HostRule, IfDown, LegacyReset, Limit, LimitMode, Mode,
+    Choice, Cors, Credentials, HeaderFields, HostRule, IfDown, LegacyReset, Limit, LimitMode, Mode,
     Origins, Policy, Preflight, RateLimitDialect, RedisAddress, Reply, ReplyBody, StoreSpec,
 };
-use crate::time::{Calendar, Unit};
 
 /// What a policy no longer knows: how its matchers were written.
 #[derive(Clone, Debug, Default, Eq, PartialEq)]
@@ -33,81 +32,18 @@ pub(super) struct LimitWords {
     pub(super) when: String,
     /// Empty: none.
     pub(super) except: String,
-    /// A sentence for each amount.
+    /// A sentence for each amount of `allow`.
     pub(super) amounts: Vec<String>,
+    /// What each plan gets.
+    pub(super) plans: Vec<String>,
     /// The answers that count; none: every request.
     pub(super) count: Option<String>,
     /// What a request costs; none: 1.
     pub(super) cost: Option<String>,
-}
-
-/// One amount: "100 per minute, burst 20: at most 20 at once, then one every 600 ms".
-pub(super) fn sentence(
-    plan: &Plan,
-    rate: &RateDecl,
-    length: Duration,
-    burst: Option<u64>,
-) -> String {
-    let words = rate.words();
-    let window = short(length);
-    let micros = u64::try_from(length.as_micros()).unwrap_or(u64::MAX);
-    let every = in_words(micros / rate.amount.max(1));
-    let once = burst.unwrap_or(rate.amount);
-    let said = burst.map_or_else(|| words.clone(), |burst| format!("{words}, burst {burst}"));
-    match plan.algorithm {
-        Algorithm::SlidingWindow => {
-            format!("{words}: never more than {} in any {window}", rate.amount)
-        }
-        Algorithm::SlidingLog => {
-            format!(
-                "{words}: never more than {} in any {window}, remembering each request",
-                rate.amount
-            )
-        }
-        Algorithm::FixedWindow => format!(
-            "{words}: {} from a key's first request to the end of its {window}, so up to {} around that end",
-            rate.amount,
-            rate.amount.saturating_mul(2)
-        ),
-        Algorithm::TokenBucket if plan.refill == Refill::Interval => {
-            format!(
-                "{said}: at most {once} at once, then {} more at the end of each {window}",
-                rate.amount
-            )
-        }
-        Algorithm::LeakyBucket if plan.queue > 0 => format!(
-            "{said}: at most {once} at once, then one every {every}; up to {} wait their turn, each at most {}",
-            plan.queue,
-            short(plan.max_wait)
-        ),
-        Algorithm::TokenBucket | Algorithm::LeakyBucket => {
-            format!("{said}: at most {once} at once, then one every {every}")
-        }
-    }
-}
-
-/// One amount: "10000 per calendar day in Europe/Paris: from midnight to midnight there".
-pub(super) fn calendar(rate: &RateDecl, calendar: &Calendar) -> String {
-    let place = match calendar.zone() {
-        Calendar::UTC => "UTC",
-        _ => "there",
-    };
-    let words = rate.words();
-    match calendar.unit() {
-        Unit::Minute => format!("{words}: from one full minute to the next, {place}"),
-        Unit::Hour => format!("{words}: from one full hour to the next, {place}"),
-        Unit::Day => format!("{words}: from midnight to midnight {place}"),
-        Unit::Week => format!("{words}: from Monday to Monday, midnight {place}"),
-        Unit::Month => format!("{words}: from the first to the first, midnight {place}"),
-    }
-}
-
-/// `20 concurrent`.
-pub(super) fn at_once(slots: u64) -> String {
-    format!(
-        "{slots} concurrent: at most {slots} at once, each until its answer has ended; a gateway that dies frees its slots within {}",
-        in_words(LEASE.get())
-    )
+    /// The amount that is tried.
+    pub(super) candidate: Option<String>,
+    /// What going over it leads to.
+    pub(super) then: Option<String>,
 }
 
 /// The whole file.
@@ -272,23 +208,21 @@ fn describe(out: &mut String, limit: &Limit, words: &LimitWords, policy: &Policy
     for sentence in &words.amounts {
         line(out, &format!("    {sentence}"));
     }
-    let missing = match limit.per.if_missing {
-        IfMissing::Ip => None,
-        IfMissing::Skip => Some("a request without the key is not limited"),
-        IfMissing::Share => Some("requests without the key share one counter"),
-        IfMissing::Reject => Some("a request without the key is answered 400"),
-    };
-    if let Some(missing) = missing {
-        line(out, &format!("    {missing}"));
+    if let Some(choice) = &limit.choice {
+        chosen(out, choice, &words.plans);
     }
-    if let Some(answers) = &words.count {
-        line(out, &format!("    counts only what is answered {answers}"));
-    }
-    if let Some(cost) = &words.cost {
-        line(out, &format!("    {cost}"));
-    }
-    if let Some(reply) = reply(&limit.reply) {
-        line(out, &format!("    {reply}"));
+    key(out, limit);
+    let count = words.count.as_ref();
+    let tried = words.candidate.as_ref();
+    let said = [
+        count.map(|answers| format!("counts only what is answered {answers}")),
+        words.cost.clone(),
+        reply(&limit.reply),
+        words.then.clone(),
+        tried.map(|amount| format!("tries, and never enforces: {amount}")),
+    ];
+    for sentence in said.iter().flatten() {
+        line(out, &format!("    {sentence}"));
     }
     if limit.preflight == Preflight::Free {
         line(out, "    CORS preflights are free of it");
@@ -302,6 +236,52 @@ fn describe(out: &mut String, limit: &Limit, words: &LimitWords, policy: &Policy
                 IfDown::Local => "    while the store is away: counts in each gateway on its own",
             },
         );
+    }
+}
+
+/// What becomes of a request by its key, or by the lack of one.
+fn key(out: &mut String, limit: &Limit) {
+    let missing = match limit.per.if_missing {
+        IfMissing::Ip => None,
+        IfMissing::Skip => Some("a request without the key is not limited"),
+        IfMissing::Share => Some("requests without the key share one counter"),
+        IfMissing::Reject => Some("a request without the key is answered 400"),
+    };
+    if let Some(missing) = missing {
+        line(out, &format!("    {missing}"));
+    }
+    if limit.counts_by_body() {
+        line(
+            out,
+            "    waits for the first 16 KiB of the body, where its key is",
+        );
+    }
+}
+
+/// Who gets something else than the others. Overrides are counted, for there may be thousands.
+fn chosen(out: &mut String, choice: &Choice, plans: &[String]) {
+    if let Some(from) = choice.plans.as_ref().map(|plans| &plans.from_words) {
+        line(
+            out,
+            &format!("    but by plan, which {from} names, if it is one of these:"),
+        );
+        for plan in plans {
+            line(out, &format!("      {plan}"));
+        }
+    }
+    let (own, skipped) = choice.overrides.count();
+    match own {
+        0 => {}
+        1 => line(out, "    but 1 key has an amount of its own"),
+        own => line(
+            out,
+            &format!("    but {own} keys have amounts of their own"),
+        ),
+    }
+    match skipped {
+        0 => {}
+        1 => line(out, "    but 1 key is not counted"),
+        skipped => line(out, &format!("    but {skipped} keys are not counted")),
     }
 }
 
@@ -335,15 +315,32 @@ fn store(store: &StoreSpec) -> String {
             format!("counts in this process, at most {max_keys} keys")
         }
         StoreSpec::Redis(redis) => {
-            let at = match &redis.address {
-                RedisAddress::Tcp { host, port } => format!("{host}:{port}"),
-                RedisAddress::Unix(path) => path.display().to_string(),
-            };
             format!(
-                "counts in Redis at {at}, database {}, keys {}:..., waiting at most {}",
+                "counts in Redis {}{}, database {}, keys {}:..., waiting at most {}",
+                place(&redis.address),
+                if redis.tls.is_some() { " with TLS" } else { "" },
                 redis.database,
                 redis.prefix,
                 short(redis.deadline)
+            )
+        }
+    }
+}
+
+fn place(address: &RedisAddress) -> String {
+    match address {
+        RedisAddress::Tcp { host, port } => format!("at {host}:{port}"),
+        RedisAddress::Unix(path) => format!("at {}", path.display()),
+        RedisAddress::Sentinel(sentinels) => {
+            let nodes: Vec<_> = sentinels
+                .nodes
+                .iter()
+                .map(|node| format!("{}:{}", node.host, node.port))
+                .collect();
+            format!(
+                "at the master `{}` of the sentinels {}",
+                sentinels.master,
+                nodes.join(", ")
             )
         }
     }

@@ -7,7 +7,9 @@ mod cors;
 mod cost;
 mod headers;
 mod limits;
+mod overrides;
 mod paths;
+mod plans;
 mod reply;
 mod slots;
 mod store;
@@ -16,6 +18,8 @@ mod upstreams;
 pub(super) use amounts::{Algorithm, Allow};
 pub(super) use cost::CostDecl;
 pub(super) use limits::LimitDecl;
+pub(super) use overrides::OverrideDecl;
+pub(super) use plans::PlanSource;
 pub(super) use upstreams::{RouteDecl, UpstreamDecl};
 
 use std::net::SocketAddr;
@@ -48,6 +52,8 @@ pub(super) struct File {
     pub(super) routes: Option<Vec<RouteDecl>>,
     pub(super) skip: Vec<Typed>,
     pub(super) limits: Vec<LimitDecl>,
+    /// Where a request's plan comes from; none: each limit with plans says so.
+    pub(super) plan: Option<At<PlanSource>>,
     pub(super) mode: Mode,
     pub(super) paths: PathRules,
     pub(super) headers: HeaderFields,
@@ -72,6 +78,7 @@ const TOP: Shape = Shape {
         "skip",
         "limits",
         "defaults",
+        "plan",
         "mode",
         "paths",
         "headers",
@@ -81,7 +88,6 @@ const TOP: Shape = Shape {
         "include",
     ],
     later: &[
-        "plan",
         "max_connections",
         "max_connections_per_ip",
         "max_connection_age",
@@ -104,6 +110,9 @@ impl File {
         let (store, store_if_down) = top
             .get("store")
             .map_or_else(store::default, |node| store::read(node, found));
+        let plan = top
+            .get("plan")
+            .and_then(|node| plans::source(node, clients.ipv6_prefix, found));
         let limits = limits::read(&top, clients.ipv6_prefix, found);
         Some(Self {
             listen: listen(&top, found),
@@ -125,6 +134,7 @@ impl File {
                 .map(|node| matcher::list(node, Place::Elsewhere, found))
                 .unwrap_or_default(),
             limits,
+            plan,
             mode: top
                 .get("mode")
                 .and_then(|node| mode(node, found))

@@ -124,7 +124,7 @@ fn matching(main: &Path, pattern: &str, span: Span, found: &mut Findings) -> Vec
 }
 
 /// The text of a regular file.
-fn read(path: &Path) -> io::Result<String> {
+pub(super) fn read(path: &Path) -> io::Result<String> {
     if !fs::metadata(path)?.is_file() {
         return Err(io::Error::other("not a file"));
     }

@@ -7,7 +7,7 @@ use super::nearest::nearest;
 use super::node::{Kind, Node};
 use super::report::Findings;
 use super::units::{Wrong, number};
-use crate::limit::key::Source;
+use crate::limit::key::{BodyField, Source};
 
 /// A `per` as it was written.
 #[derive(Clone, Debug)]
@@ -82,8 +82,8 @@ pub(super) fn per(node: &Node, ipv6_prefix: u8, found: &mut Findings) -> Option<
     })
 }
 
-/// `A or B`.
-fn alternatives(text: &str, ipv6_prefix: u8) -> Result<Vec<Source>, Wrong> {
+/// Reads `A or B`.
+pub(super) fn alternatives(text: &str, ipv6_prefix: u8) -> Result<Vec<Source>, Wrong> {
     text.split(" or ")
         .map(|one| source(one.trim(), ipv6_prefix))
         .collect()
@@ -107,10 +107,16 @@ fn source(text: &str, ipv6_prefix: u8) -> Result<Source, Wrong> {
         ["host"] => Ok(Source::Host),
         ["route"] => Ok(Source::Route),
         ["everyone"] => Ok(Source::Everyone),
-        ["body", ..] => Err(Wrong::later("body")),
+        ["body", name] => BodyField::new(name).map(Source::Body).ok_or_else(|| {
+            Wrong::new(format!("`{name}` is not the name of a field"))
+                .help("dots stand between names, as `login.user`")
+        }),
         ["tls", "subject"] => Err(Wrong::later("tls subject")),
-        [word @ ("header" | "cookie" | "query" | "param")] => {
+        [word @ ("header" | "cookie" | "query" | "param" | "body")] => {
             Err(Wrong::new(format!("`{word}` of which name?")).help(format!("write `{word} NAME`")))
+        }
+        ["body", ..] => {
+            Err(Wrong::new("the name of a field holds no blank").help("several parts are a list"))
         }
         [word @ ("header" | "cookie" | "query" | "param"), ..] => {
             Err(Wrong::new(format!("the name of a {word} holds no blank"))
@@ -125,7 +131,7 @@ fn source(text: &str, ipv6_prefix: u8) -> Result<Source, Wrong> {
                     .filter(|word| *word != first)
                 {
                     Some(word) => wrong.meant(Some(word)),
-                    None => wrong.help(format!("a key is {}", WORDS[..WORDS.len() - 1].join(", "))),
+                    None => wrong.help(format!("a key is {}", WORDS.join(", "))),
                 },
             )
         }
@@ -172,7 +178,7 @@ fn token<'t>(name: &'t str, what: &str) -> Result<&'t str, Wrong> {
     }
 }
 
-fn in_words(source: &Source, ipv6_prefix: u8) -> String {
+pub(super) fn in_words(source: &Source, ipv6_prefix: u8) -> String {
     match source {
         Source::Ip { v4: 32, v6 } if *v6 == ipv6_prefix => "client address".into(),
         Source::Ip { v4, v6 } if *v6 == ipv6_prefix => format!("client network /{v4}"),
@@ -182,6 +188,7 @@ fn in_words(source: &Source, ipv6_prefix: u8) -> String {
         Source::Cookie(name) => format!("cookie {name}"),
         Source::Query(name) => format!("query parameter {name}"),
         Source::Param(name) => format!("path parameter {name}"),
+        Source::Body(field) => format!("body field {}", field.name()),
         Source::Path => "path".into(),
         Source::Method => "method".into(),
         Source::Host => "host".into(),
@@ -227,6 +234,7 @@ mod tests {
             ("cookie sid", "cookie sid"),
             ("query q", "query parameter q"),
             ("param id", "path parameter id"),
+            ("body login.user", "body field login.user"),
             ("everyone", "everyone"),
         ] {
             assert_eq!(words(text).as_deref(), Ok(want), "{text}");
@@ -242,7 +250,9 @@ mod tests {
             "header X Y",
             "header a b",
             "header é",
-            "body user",
+            "body",
+            "body a b",
+            "body a..b",
             "tls subject",
             "ip or",
             "user",

@@ -10,7 +10,10 @@ const FIELDS: [&str; 4] = ["password", "secret", "token", "username"];
 /// A text without its secrets, and where its other parts went.
 pub(super) struct Masked {
     text: String,
+    /// In order, apart from each other.
     hidden: Vec<Range<usize>>,
+    /// How many bytes were removed up to the end of each.
+    removed: Vec<usize>,
 }
 
 impl Masked {
@@ -40,21 +43,30 @@ impl Masked {
         masked.push_str(text.get(at..).unwrap_or_default());
         Self {
             text: masked,
+            removed: hidden
+                .iter()
+                .scan(0_usize, |sum, range| {
+                    *sum = sum.saturating_add(range.len());
+                    Some(*sum)
+                })
+                .collect(),
             hidden,
         }
     }
 
     /// Where the byte at `offset` of the text went.
     pub(super) fn place(&self, offset: usize) -> usize {
-        let mut place = offset;
-        for range in self.hidden.iter().rev() {
-            if offset >= range.end {
-                place = place.saturating_sub(range.len()).saturating_add(MASK.len());
-            } else if offset > range.start {
-                place = range.start.saturating_add(MASK.len());
-            }
-        }
-        place
+        let before = self.hidden.partition_point(|range| range.end <= offset);
+        let removed = match before.checked_sub(1) {
+            Some(last) => self.removed.get(last).copied().unwrap_or_default(),
+            None => 0,
+        };
+        let own = match self.hidden.get(before) {
+            Some(range) if offset > range.start => range.start.saturating_add(MASK.len()),
+            Some(_) | None => offset,
+        };
+        own.saturating_add(before.saturating_mul(MASK.len()))
+            .saturating_sub(removed)
     }
 
     /// The text.

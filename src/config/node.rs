@@ -48,6 +48,8 @@ pub(super) enum Style {
     Plain,
     /// In quotes, or as a block.
     Quoted,
+    /// As a cell of a table in a file of its own.
+    Cell,
 }
 
 impl Node {

@@ -4,7 +4,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::{Loaded, Report, from_arguments, load, parse};
-use crate::policy::{RedisAddress, StoreSpec};
+use crate::policy::{RedisAddress, Secret, StoreSpec, TlsSpec};
 use crate::time::Calendar;
 
 const SHIPPED: &str = include_str!("../../gateway.yaml");
@@ -401,6 +401,32 @@ fn a_large_file_takes_no_time() {
     assert_eq!(report.len(), 20_000);
     assert!(report.to_string().contains("and 19800 more"));
     assert!(start.elapsed().as_secs() < 10, "{:?}", start.elapsed());
+}
+
+#[test]
+fn a_master_is_found_by_its_sentinels() {
+    let text = "upstream: http://h
+store:
+  sentinel: {master: mymaster, nodes: [rediss://:guard@10.0.0.1, rediss://10.0.0.2:7000]}
+  password: word
+";
+    let loaded = read(text).unwrap_or_else(|report| panic!("{report}"));
+    let said = loaded.explain();
+    assert!(
+        said.contains("in Redis at the master `mymaster` of the sentinels 10.0.0.1:26379, 10.0.0.2:7000 with TLS, database 0"),
+        "{said}"
+    );
+    assert!(!said.contains("guard") && !said.contains("word"), "{said}");
+    let StoreSpec::Redis(redis) = loaded.policy.store else {
+        panic!("a Redis")
+    };
+    assert_eq!(redis.tls, Some(TlsSpec::default()));
+    assert_eq!(redis.password, Some(Secret::new("word")));
+    let RedisAddress::Sentinel(sentinels) = redis.address else {
+        panic!("sentinels")
+    };
+    assert_eq!(sentinels.nodes[0].password, Some(Secret::new("guard")));
+    assert_eq!(sentinels.nodes[1].password, None);
 }
 
 #[test]

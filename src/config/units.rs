@@ -1,12 +1,14 @@
 //! Rates, durations, numbers, addresses: the words of a value, and back into words.
 
 mod address;
+mod block;
 mod rate;
 mod time;
 
-pub(super) use address::{RedisUrl, Scheme, cidr, endpoint, redis, server};
+pub(super) use address::{RedisUrl, Scheme, Transport, cidr, endpoint, redis, sentinel, server};
+pub(super) use block::{BlockWords, block};
 pub(super) use rate::{Rate, RateDecl, Within, at_least_one, rate};
-pub(super) use time::{duration, in_words, short, window_in_words};
+pub(super) use time::{duration, in_words, short, span_in_words, window_in_words};
 
 /// Why a value is refused: what is wrong with it, and what to write instead.
 #[derive(Clone, Debug, Eq, PartialEq)]

@@ -1,4 +1,5 @@
-//! The bodies that pass through, a frame at a time and never held: the client's on its way up, the answer on its way down.
+//! The bodies that pass through, a frame at a time: the client's on its way up, the answer on its way down. Nothing is held
+//! but the beginning of a body that a limit counts by.
 
 mod answer;
 mod idle;

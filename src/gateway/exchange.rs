@@ -13,7 +13,6 @@ use tokio::time::Instant;
 use super::body::{Progress, UploadState};
 use super::in_force::InForce;
 use super::respond::{CLIENT_GONE, Rejection};
-use crate::limit::Retry;
 use crate::limiter::{Admission, Met, Refusal, Shown};
 use crate::policy::{Policy, UpstreamSpec};
 use crate::request::Client;
@@ -126,9 +125,9 @@ impl Exchange {
 
     /// A limit said no.
     pub(super) fn refused(&mut self, refusal: Refusal) -> Rejection {
-        if let Refusal::Limited { shown, .. } = &refusal {
+        if let Refusal::Limited { shown, met, .. } = &refusal {
             self.shown.clone_from(shown);
-            self.fared(&met(shown));
+            self.fared(met);
         }
         refusal.into()
     }
@@ -247,24 +246,6 @@ fn over(met: &Met, policy: &Policy) -> Option<HeaderValue> {
         return None;
     }
     HeaderValue::try_from(names.join(", ")).ok()
-}
-
-/// How a request that was refused fared with each limit: a limit rejects when one of its amounts does.
-fn met(shown: &[Shown]) -> Met {
-    let mut met = Met::new();
-    for shown in shown {
-        let decided = match shown.rejected {
-            Some(Retry::Never) => Decided::Never,
-            Some(_) => Decided::Rejected,
-            None => Decided::Allowed,
-        };
-        match met.last_mut().filter(|(limit, _)| *limit == shown.limit) {
-            Some((_, known)) if decided != Decided::Allowed => *known = decided,
-            Some(_) => {}
-            None => met.push((shown.limit, decided)),
-        }
-    }
-    met
 }
 
 /// An entry with what is known when the head arrives.

@@ -8,7 +8,7 @@ use hyper::http::request::Parts;
 use hyper::{Request, Response, Version};
 use tokio::time::{Instant, timeout_at};
 
-use super::body::{Content, Progress, Relay, Trailers, Upload, UploadState};
+use super::body::{Content, Progress, Relay, Trailers, Upload};
 use super::headers;
 use super::in_force::InForce;
 use super::outbound::{Outbound, for_server};
@@ -138,15 +138,10 @@ enum Failure {
 impl Failure {
     /// The client's own doing comes first: an upload that breaks takes the upstream's connection with it.
     fn rejection(&self, progress: &Progress) -> Rejection {
-        match (progress.state(), self) {
-            (UploadState::Gone, _) => Rejection::ClientGone,
-            (UploadState::Slow, _) => Rejection::SlowUpload,
-            (UploadState::Malformed, _) => {
-                Rejection::Malformed("the body is not what its head announces")
-            }
-            (_, Self::Fault(fault)) => Rejection::Upstream(*fault),
-            (_, Self::Closed | Self::Unsent(_)) => Rejection::Upstream(Fault::Closed),
-        }
+        Rejection::of_upload(progress.state()).unwrap_or(match self {
+            Self::Fault(fault) => Rejection::Upstream(*fault),
+            Self::Closed | Self::Unsent(_) => Rejection::Upstream(Fault::Closed),
+        })
     }
 }
 

@@ -25,19 +25,26 @@ fn moved(refusal: Refusal, by: Micros) -> Refusal {
         Retry::Unknown | Retry::Never => retry,
     };
     match refusal {
-        Refusal::Limited { retry, mut shown } => {
+        Refusal::Limited {
+            retry,
+            mut shown,
+            met,
+        } => {
             for shown in &mut shown {
                 shown.rejected = shown.rejected.map(push);
             }
             Refusal::Limited {
                 retry: push(retry),
                 shown,
+                met,
             }
         }
         Refusal::StoreDown { limit, retry } => Refusal::StoreDown {
             limit,
             retry: retry.saturating_add(by.into()),
         },
-        refusal @ (Refusal::Unkeyed { .. } | Refusal::AmbiguousKey { .. }) => refusal,
+        refusal @ (Refusal::Unkeyed { .. }
+        | Refusal::AmbiguousKey { .. }
+        | Refusal::AmbiguousPlan { .. }) => refusal,
     }
 }

@@ -7,7 +7,7 @@ use hyper::http::request::Parts;
 use hyper::http::uri::PathAndQuery;
 use hyper::{Method, Request, Uri};
 
-use super::body::{Progress, Upload, UploadState};
+use super::body::{Progress, Upload};
 use super::exchange::Exchange;
 use super::headers::{self, Framing, Rewrite};
 use super::peer::Peer;
@@ -96,8 +96,7 @@ impl Outbound {
     /// The copy that may be sent when the first is lost: of an idempotent request (RFC 9110 section 9.2.2) without a
     /// body.
     pub(super) fn again(&self) -> Option<Again> {
-        let repeatable =
-            self.method.is_idempotent() && self.body.progress().state() == UploadState::Finished;
+        let repeatable = self.method.is_idempotent() && self.body.is_absent();
         repeatable.then(|| Again {
             method: self.method.clone(),
             uri: self.uri.clone(),

@@ -11,10 +11,10 @@ use hyper::{Response, StatusCode};
 
 pub(super) use cors::CorsFields;
 
-use super::body::Content;
+use super::body::{Content, UploadState};
 use super::request_id::X_REQUEST_ID;
 use crate::limit::Retry;
-use crate::limiter::Refusal;
+use crate::limiter::{Met, Refusal};
 use crate::policy::Policy;
 use crate::telemetry::Decided;
 use crate::upstream::ConnectError;
@@ -86,6 +86,16 @@ pub(super) enum Fault {
 }
 
 impl Rejection {
+    /// What an upload that broke is answered; none for one that did not.
+    pub(super) fn of_upload(state: UploadState) -> Option<Self> {
+        Some(match state {
+            UploadState::Gone => Self::ClientGone,
+            UploadState::Slow => Self::SlowUpload,
+            UploadState::Malformed => Self::Malformed("the body is not what its head announces"),
+            UploadState::Flowing | UploadState::Finished => return None,
+        })
+    }
+
     /// What the records call it: the status, or 499 where nobody was there to be answered.
     pub(super) fn code(&self) -> u16 {
         if let Self::ClientGone = self {
@@ -131,6 +141,7 @@ impl Rejection {
             Self::Refused(Refusal::StoreDown { .. }) => "store_down",
             Self::Refused(Refusal::Unkeyed { .. }) => "no_key",
             Self::Refused(Refusal::AmbiguousKey { .. }) => "ambiguous_key",
+            Self::Refused(Refusal::AmbiguousPlan { .. }) => "ambiguous_plan",
             Self::Crowded { .. } => "too_many_waiting",
             Self::SlowUpload => "slow_upload",
             Self::ClientGone => "client_gone",
@@ -145,7 +156,7 @@ impl Rejection {
                 retry: Retry::Never,
                 ..
             }) => Some(Decided::Never),
-            Self::Refused(Refusal::Limited { .. }) => Some(Decided::Rejected),
+            Self::Refused(Refusal::Limited { met, .. }) => Some(refused(met)),
             Self::Refused(Refusal::StoreDown { .. }) => Some(Decided::StoreDown),
             _ => None,
         }
@@ -191,7 +202,7 @@ impl Rejection {
             told.set(fields);
         }
         fields.insert(X_REQUEST_ID, request_id.clone());
-        if after == After::Close || matches!(self, Self::Framing) {
+        if after == After::Close || matches!(self, Self::Framing | Self::SlowUpload) {
             fields.insert(header::CONNECTION, HeaderValue::from_static("close"));
         }
         // With a redirect it would mean to wait before following (RFC 9110 section 10.2.3).
@@ -222,6 +233,16 @@ impl Rejection {
             }
             _ => None,
         }
+    }
+}
+
+/// How a refused request fared as a whole: one that met a block was blocked, whatever else it was over.
+fn refused(met: &Met) -> Decided {
+    let blocked = |(_, decided): &(usize, Decided)| *decided == Decided::Blocked;
+    if met.iter().any(blocked) {
+        Decided::Blocked
+    } else {
+        Decided::Rejected
     }
 }
 

@@ -7,14 +7,17 @@
 //! `@` where the tag was unless that was first. A value is readable or a hash, and what is readable has none of these
 //! marks and never looks like a hash: so two requests have the same key only if they have the same parts.
 
+mod body;
 mod derive;
 mod hash;
 mod read;
 #[cfg(test)]
 mod tests;
 
-pub use derive::{Derived, Found, Identity};
+pub use body::BodyField;
+pub use derive::{Ambiguous, Derived, Found, Identity, Value, Values, first};
 pub use hash::KeyHasher;
+pub use read::{is_basic_login, method};
 
 use std::sync::Arc;
 
@@ -68,6 +71,8 @@ pub enum Source {
     Query(Box<str>),
     /// `param NAME`: captured by the limit's `when`, else by the route; folded as the wide reading of a path.
     Param(Box<str>),
+    /// `body FIELD`: of a JSON object or a form, among the first 16 KiB.
+    Body(BodyField),
     /// `path`, in its wide reading.
     Path,
     /// `method`; unknown ones are `other`.
@@ -89,6 +94,7 @@ impl Source {
             Self::Header(_) | Self::TrustedHeader(_) => 2,
             Self::Cookie(_) => 3,
             Self::Query(_) => 4,
+            Self::Body(_) => 5,
             Self::Param(_) => 6,
             Self::Host => 7,
             Self::Path => 8,
@@ -109,6 +115,7 @@ impl Source {
             Self::Cookie(name) => format!("cookie {name}"),
             Self::Query(name) => format!("query parameter {name}"),
             Self::Param(name) => format!("path parameter {name}"),
+            Self::Body(field) => format!("body field {}", field.name()),
             Self::Path => "path".to_owned(),
             Self::Method => "method".to_owned(),
             Self::Host => "host".to_owned(),

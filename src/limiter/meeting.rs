@@ -5,8 +5,8 @@ use std::time::Duration;
 use smallvec::SmallVec;
 
 use super::settle::AllTerms;
-use super::{Met, Refusal, Shown, counts_locally, watched};
-use crate::limit::{Charge, Decision, Retry, Ruling, Stake, Verdict};
+use super::{Cause, Met, Refusal, Shown, counts_locally, watched};
+use crate::limit::{Charge, Decision, Meter, Quota, Retry, Ruling, Stake, Verdict};
 use crate::policy::{Limit, Policy};
 use crate::store::Memory;
 use crate::telemetry::{Decided, DecisionSource, LimitEvents};
@@ -28,13 +28,47 @@ pub(super) struct Meeting<'p> {
     pub(super) terms: AllTerms,
 }
 
-/// Which amount of which limit a charge is for.
+/// What of which limit a charge is for.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) struct Asked {
     /// Index into `Policy::limits`.
     pub(super) limit: usize,
+    /// What of it.
+    pub(super) part: Part,
+}
+
+/// What a limit asks of the store.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(super) enum Part {
+    /// Whether the key is blocked; index into `Limit::amounts` of the first that holds.
+    Block(usize),
     /// Index into `Limit::amounts`.
-    pub(super) amount: usize,
+    Amount(usize),
+    /// The amount that is tried.
+    Candidate,
+}
+
+impl Asked {
+    /// Index into `Limit::amounts`, where it is about one.
+    fn amount(self) -> Option<usize> {
+        match self.part {
+            Part::Amount(amount) => Some(amount),
+            Part::Block(_) | Part::Candidate => None,
+        }
+    }
+
+    /// The meter of one gateway on its own.
+    fn local(self, limit: &Limit, local: &Memory) -> Option<Meter> {
+        let amount = match self.part {
+            Part::Amount(amount) => limit.amounts.get(amount)?,
+            Part::Block(amount) => {
+                let amount = &limit.amounts.get(amount)?.local;
+                return Some(limit.then.as_ref()?.meter(amount));
+            }
+            Part::Candidate => limit.candidate.as_ref()?,
+        };
+        Some(amount.local_at(|| local.now()))
+    }
 }
 
 impl<'p> Meeting<'p> {
@@ -84,9 +118,9 @@ impl<'p> Meeting<'p> {
             let limit = self
                 .limit(asked.limit)
                 .filter(|limit| counts_locally(limit))?;
-            let amount = limit.amounts.get(asked.amount)?;
+            let meter = asked.local(limit, local)?;
             which(charge).then(|| Charge {
-                meter: amount.local_at(|| local.now()),
+                meter,
                 ..charge.clone()
             })
         })
@@ -118,6 +152,7 @@ impl<'p> Meeting<'p> {
             Some(retry) => Err(Refusal::Limited {
                 retry,
                 shown: std::mem::take(&mut self.shown),
+                met: std::mem::take(&mut self.met),
             }),
             None => Ok(delay),
         }
@@ -131,21 +166,20 @@ impl<'p> Meeting<'p> {
         let Some(limit) = self.limit(index) else {
             return;
         };
+        let blocked = Blocked::of(told);
         for (asked, decision) in told {
-            if decision.stake == Stake::Binding {
-                self.shown.push(Shown {
-                    limit: index,
-                    amount: asked.amount,
-                    quota: decision.quota,
-                    rejected: match decision.verdict {
-                        Verdict::Reject(retry) => Some(retry),
-                        Verdict::Allow | Verdict::Delay { .. } => None,
-                    },
-                });
+            if let (Some(amount), Stake::Binding) = (asked.amount(), decision.stake) {
+                self.shown.push(shown(index, amount, decision, blocked));
             }
         }
-        let decided = fate(told, watched(self.policy, index));
+        let decided = fate(told, watched(self.policy, index), blocked);
         self.decide(index, decided);
+        let over = |(asked, decision): &(Asked, Decision)| {
+            asked.part == Part::Candidate && !decision.verdict.passes()
+        };
+        if told.iter().any(over) {
+            self.decide(index, Decided::CandidateRejected);
+        }
         self.source(index, source);
         let Some(events) = self.events.get(index) else {
             return;
@@ -159,14 +193,82 @@ impl<'p> Meeting<'p> {
     }
 }
 
+/// A block that rejects.
+#[derive(Clone, Copy, Debug)]
+struct Blocked {
+    /// How long it lasts.
+    retry: Retry,
+    stake: Stake,
+    begun: Begun,
+}
+
+/// When a block began.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+enum Begun {
+    /// Before this request.
+    Before,
+    /// With this request, which the amounts rejected.
+    Now,
+}
+
+impl Blocked {
+    fn of(told: &[(Asked, Decision)]) -> Option<Self> {
+        told.iter()
+            .find_map(|(asked, decision)| match (asked.part, decision.verdict) {
+                (Part::Block(_), Verdict::Reject(retry)) => Some(Self {
+                    retry,
+                    stake: decision.stake,
+                    begun: match decision.mark {
+                        None => Begun::Before,
+                        Some(_strike) => Begun::Now,
+                    },
+                }),
+                _ => None,
+            })
+    }
+}
+
+/// What a client is told of an amount: of a blocked limit, that nothing is left until the block has ended.
+fn shown(limit: usize, amount: usize, decision: &Decision, blocked: Option<Blocked>) -> Shown {
+    let own = match decision.verdict {
+        Verdict::Reject(retry) => Some(retry),
+        Verdict::Allow | Verdict::Delay { .. } => None,
+    };
+    let block = blocked.map(|blocked| blocked.retry);
+    let remaining = if block.is_some() {
+        0
+    } else {
+        decision.quota.remaining
+    };
+    Shown {
+        limit,
+        amount,
+        quota: Quota {
+            remaining,
+            ..decision.quota
+        },
+        rejected: own.max(block),
+        cause: if block > own {
+            Cause::Block
+        } else {
+            Cause::Amount
+        },
+    }
+}
+
 /// How the request fared with a limit; `watched` is its name for one that it would have rejected.
-fn fate(told: &[(Asked, Decision)], watched: Decided) -> Decided {
-    let retry = told
-        .iter()
-        .filter_map(|(_, decision)| match decision.verdict {
-            Verdict::Reject(retry) => Some((retry, decision.stake)),
-            Verdict::Allow | Verdict::Delay { .. } => None,
-        });
+fn fate(told: &[(Asked, Decision)], watched: Decided, blocked: Option<Blocked>) -> Decided {
+    if let Some(blocked) = blocked.filter(|blocked| blocked.begun == Begun::Before) {
+        return match blocked.stake {
+            Stake::Binding => Decided::Blocked,
+            Stake::Watching => watched,
+        };
+    }
+    let amounts = told.iter().filter(|(asked, _)| asked.amount().is_some());
+    let retry = amounts.filter_map(|(_, decision)| match decision.verdict {
+        Verdict::Reject(retry) => Some((retry, decision.stake)),
+        Verdict::Allow | Verdict::Delay { .. } => None,
+    });
     match retry.max_by_key(|(retry, _)| *retry) {
         Some((_, Stake::Watching)) => watched,
         Some((Retry::Never, Stake::Binding)) => Decided::Never,
@@ -190,7 +292,7 @@ fn longest_delay(told: &[(Asked, Decision)]) -> Micros {
 /// What is used of the amount of which the greatest share is used, and the amount.
 fn tightest(limit: &Limit, told: &[(Asked, Decision)]) -> Option<(u64, u64)> {
     let shares = told.iter().filter_map(|(asked, decision)| {
-        let amount = limit.amounts.get(asked.amount)?;
+        let amount = limit.amounts.get(asked.amount()?)?;
         let quota = amount.burst.unwrap_or(amount.quota);
         Some((quota.saturating_sub(decision.quota.remaining), quota))
     });

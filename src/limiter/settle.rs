@@ -7,9 +7,10 @@ use hyper::header::HeaderMap;
 use smallvec::SmallVec;
 
 use super::slots::Slots;
+use super::strike::Strike;
 use super::unsettled::{Unsettled, correct};
 use super::{Met, Shown};
-use crate::limit::{ChargeId, Receipt};
+use crate::limit::{ChargeId, Cost, Receipt};
 use crate::policy::{AnswerCost, CostPlace, Count, cost_in};
 use crate::store::{Origin, Store};
 use crate::time::Micros;
@@ -26,6 +27,17 @@ pub(super) struct Terms {
     pub(super) count: Count,
     /// What it cost in the end, where the answer says that.
     pub(super) due: Option<Due>,
+    /// What it counts toward when it stays.
+    pub(super) strike: Option<Strike>,
+}
+
+impl Terms {
+    /// A charge with these terms stays, at `cost`.
+    fn stay(&self, store: &Store, origin: Origin, cost: Cost) {
+        if let Some(strike) = &self.strike {
+            strike.clone().book(store, origin, cost);
+        }
+    }
 }
 
 /// A cost that the answer says.
@@ -130,7 +142,11 @@ impl Settlement {
             match outcome {
                 Outcome::NotSent => self.store.give_back(origin, &[receipt]),
                 // Once the first byte went upstream, a charge stays.
-                Outcome::Unknown => {}
+                Outcome::Unknown => {
+                    if let Some(terms) = self.terms.iter().find(|terms| terms.id == receipt.id) {
+                        terms.stay(&self.store, origin, receipt.cost);
+                    }
+                }
             }
         }
     }
@@ -149,15 +165,17 @@ impl Settlement {
                 _ if !counts => self.store.give_back(origin, &[receipt]),
                 Some(due) => match &due.cost.place {
                     CostPlace::Header(name) => {
-                        if let Some(cost) = cost_in(head, name) {
+                        let cost = cost_in(head, name);
+                        terms.stay(&self.store, origin, cost.unwrap_or(receipt.cost));
+                        if let Some(cost) = cost {
                             correct(&self.store, origin, receipt, cost, due.correction);
                         }
                     }
                     CostPlace::Trailer(_) | CostPlace::Json(_) => {
-                        unsettled.wait((origin, receipt), due, head);
+                        unsettled.wait((origin, receipt), due, terms.strike.as_ref(), head);
                     }
                 },
-                None => {}
+                None => terms.stay(&self.store, origin, receipt.cost),
             }
         }
         unsettled.some()

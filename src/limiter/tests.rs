@@ -1,3 +1,4 @@
+mod beside;
 mod cost;
 mod slots;
 
@@ -16,7 +17,7 @@ use crate::limit::algorithm::{Bucket, BucketSpec, CalendarWindow, Refill, Slidin
 use crate::limit::key::{IfMissing, KeySpec, Source};
 use crate::limit::{Cost, Meter};
 use crate::policy::{
-    Amount, Answers, CostRule, Count, Drain, RedisAddress, RedisSpec, Reply, StoreSpec,
+    Amount, Answers, CostRule, Count, Drain, Preflight, RedisAddress, RedisSpec, Reply, StoreSpec,
 };
 use crate::request::{Client, PeerTrust, Target};
 use crate::route::{Index, Matcher, PathRules, Width};
@@ -30,6 +31,7 @@ const MEMORY: StoreSpec = StoreSpec::Memory { max_keys: 1000 };
 fn redis(socket: PathBuf, deadline: Duration) -> StoreSpec {
     StoreSpec::Redis(RedisSpec {
         address: RedisAddress::Unix(socket),
+        tls: None,
         username: None,
         password: None,
         database: 0,
@@ -77,9 +79,12 @@ fn limit(name: &str, amounts: Vec<Amount>) -> Limit {
         },
         per_words: Arc::from("client address"),
         amounts,
+        choice: None,
         cost: CostRule::default(),
         count: Count::Every,
         mode: LimitMode::Enforce,
+        candidate: None,
+        then: None,
         preflight: Preflight::Count,
         if_down: IfDown::Local,
         reply: Reply::default(),
@@ -115,6 +120,7 @@ fn policy(store: StoreSpec, limits: Vec<Limit>) -> Policy {
         routes: Vec::new(),
         route_index: Index::new(Width::Exact, []),
         skip: Index::new(Width::Exact, []),
+        body_index: Index::new(Width::Wide, []),
         limit_index: Index::new(
             Width::Wide,
             (0..limits.len()).map(|limit| (limit, Matcher::default())),
@@ -140,8 +146,13 @@ struct House {
 
 impl House {
     fn new(policy: Policy) -> Self {
+        Self::at(Clock::system(), policy)
+    }
+
+    /// A house whose memory tells the time by `clock`.
+    fn at(clock: Clock, policy: Policy) -> Self {
         let events = Events::new(&Registry::new());
-        let shared = Shared::new(&policy.store, None, Clock::system(), &events).unwrap();
+        let shared = Shared::new(&policy.store, None, clock, &events).unwrap();
         let cells = policy
             .limits
             .iter()
@@ -183,6 +194,7 @@ impl House {
             target: &target,
             route: None,
             route_params: &[],
+            body: None,
         };
         self.limiter.admit(&self.policy, &self.cells, &facts).await
     }
@@ -249,6 +261,7 @@ async fn all_limits_allow_or_none_spends() {
     let Err(Refusal::Limited {
         retry: Retry::After(_),
         shown,
+        ..
     }) = house.admit().await
     else {
         panic!("it passed")

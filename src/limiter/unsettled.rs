@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 
 use super::settle::{Due, Spent};
 use super::slots::Slots;
+use super::strike::Strike;
 use super::usage::{Layout, Usage};
 use crate::limit::{Charge, ChargeId, Cost, Receipt, Stake, When};
 use crate::policy::{AnswerCost, CostPlace, cost_in};
@@ -34,6 +35,8 @@ struct Waiting {
     correction: ChargeId,
     /// Index into `readings`.
     reading: usize,
+    /// What it counts toward when it stays.
+    strike: Option<Strike>,
 }
 
 /// What one limit reads in the answer.
@@ -72,7 +75,13 @@ impl Unsettled {
     }
 
     /// Keeps a charge until the answer has said what it cost, if it can say so at all.
-    pub(super) fn wait(&mut self, spent: Spent, due: &Due, head: &HeaderMap) {
+    pub(super) fn wait(
+        &mut self,
+        spent: Spent,
+        due: &Due,
+        strike: Option<&Strike>,
+        head: &HeaderMap,
+    ) {
         let known = self.readings.iter();
         let known = known
             .enumerate()
@@ -81,6 +90,9 @@ impl Unsettled {
             known
         } else {
             let Some(read) = Read::of(&due.cost, head) else {
+                if let Some(strike) = strike {
+                    strike.clone().book(&self.store, spent.0, spent.1.cost);
+                }
                 return;
             };
             self.readings.push(Reading {
@@ -93,6 +105,7 @@ impl Unsettled {
             spent,
             correction: due.correction,
             reading,
+            strike: strike.cloned(),
         });
     }
 
@@ -132,6 +145,9 @@ impl Unsettled {
                 End::Complete => cost,
                 End::CutOff => cost.filter(|cost| *cost > receipt.cost),
             };
+            if let Some(strike) = waiting.strike {
+                strike.book(&self.store, origin, cost.unwrap_or(receipt.cost));
+            }
             if let Some(cost) = cost {
                 correct(&self.store, origin, receipt, cost, waiting.correction);
             }

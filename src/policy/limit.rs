@@ -3,8 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{CostRule, Count, Reply};
+use super::{Allowance, Choice, CostRule, Count, Reply, Then};
+use crate::limit::key::Source;
 use crate::limit::{KeySpec, Meter};
+use crate::request::Facts;
 use crate::route::Index;
 use crate::time::{Calendar, Timestamp};
 
@@ -19,20 +21,71 @@ pub struct Limit {
     pub per: KeySpec,
     /// `per` in words, for people: "client address", "header X-User-Id".
     pub per_words: Arc<str>,
-    /// What is allowed; all of them hold. Empty: `unlimited`.
+    /// Every amount that a request may be held to. Without a [`Choice`] all of them hold, and none means `unlimited`.
     pub amounts: Vec<Amount>,
+    /// Which of them hold for whom; none: all of them for every request.
+    pub choice: Option<Choice>,
     /// What a request costs.
     pub cost: CostRule,
     /// Which requests it counts in the end.
     pub count: Count,
     /// Whether it rejects.
     pub mode: LimitMode,
+    /// An amount that is tried beside the others, with a code of its own: counted and reported, never enforced and never
+    /// shown to clients.
+    pub candidate: Option<Amount>,
+    /// What going over it leads to.
+    pub then: Option<Then>,
     /// What CORS preflights are to it.
     pub preflight: Preflight,
     /// What it does while the store is away.
     pub if_down: IfDown,
     /// What a client is answered that it rejects.
     pub reply: Reply,
+}
+
+impl Limit {
+    /// Whether it counts a request that its `when` matches.
+    #[must_use]
+    pub fn applies(&self, facts: &Facts<'_>) -> bool {
+        let free = self.preflight == Preflight::Free && facts.is_preflight();
+        !free && self.except.first(facts).is_none()
+    }
+
+    /// Whether its key is in the body.
+    #[must_use]
+    pub fn counts_by_body(&self) -> bool {
+        let mut sources = self.per.parts.iter().flatten();
+        sources.any(|source| matches!(source, Source::Body(_)))
+    }
+
+    /// What holds where nothing is chosen: for every request, or for one with neither an override nor a listed plan.
+    #[must_use]
+    pub fn otherwise(&self) -> Allowance {
+        self.choice.as_ref().map_or_else(
+            || Allowance::new(0..self.amounts.len()),
+            |choice| choice.otherwise,
+        )
+    }
+
+    /// The amounts of an allowance, each with its index.
+    pub fn held(&self, allowance: Allowance) -> impl Iterator<Item = (usize, &Amount)> {
+        let run = allowance.run();
+        run.clone().zip(self.amounts.get(run).unwrap_or_default())
+    }
+
+    /// One amount of each window: amounts of the same window share a counter and a name.
+    #[must_use]
+    pub fn windows(&self) -> &[Amount] {
+        let first = self.amounts.first().map(|amount| &amount.shown_as);
+        let again = self
+            .amounts
+            .iter()
+            .skip(1)
+            .position(|amount| Some(&amount.shown_as) == first);
+        let end = again.map_or(self.amounts.len(), |at| at.saturating_add(1));
+        self.amounts.get(..end).unwrap_or_default()
+    }
 }
 
 /// One amount of a limit, with the counter that holds it.

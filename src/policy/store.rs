@@ -18,11 +18,13 @@ pub enum StoreSpec {
     Redis(RedisSpec),
 }
 
-/// One Redis.
+/// One Redis, wherever it is at the moment.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub struct RedisSpec {
     /// How it is reached.
     pub address: RedisAddress,
+    /// TLS to every server; none: plain.
+    pub tls: Option<TlsSpec>,
     /// ACL user.
     pub username: Option<String>,
     /// Password; never shown.
@@ -40,7 +42,7 @@ pub struct RedisSpec {
 /// How a Redis is reached.
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub enum RedisAddress {
-    /// `redis://HOST:PORT`
+    /// `redis://HOST:PORT` or `rediss://HOST:PORT`
     Tcp {
         /// A name or an address.
         host: String,
@@ -49,4 +51,46 @@ pub enum RedisAddress {
     },
     /// `unix:///path`
     Unix(PathBuf),
+    /// `sentinel: {master, nodes}`: servers that know where it is.
+    Sentinel(SentinelSpec),
+}
+
+/// Sentinels, and which of the masters that they watch is meant.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct SentinelSpec {
+    /// The name of the master.
+    pub master: Arc<str>,
+    /// At least one.
+    pub nodes: Vec<SentinelNode>,
+}
+
+/// One sentinel, and how to log in there; its users are not those of the master.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct SentinelNode {
+    /// A name or an address; an IPv6 address without brackets.
+    pub host: String,
+    /// Its port; default 26379.
+    pub port: u16,
+    /// ACL user.
+    pub username: Option<String>,
+    /// Password; never shown.
+    pub password: Option<Secret>,
+}
+
+/// What is trusted, and shown, where a connection has TLS. The files are read for each connection.
+#[derive(Clone, Debug, Default, Eq, PartialEq)]
+pub struct TlsSpec {
+    /// A PEM file of authorities, in the place of those that browsers trust.
+    pub ca: Option<PathBuf>,
+    /// What this client shows of itself.
+    pub identity: Option<TlsIdentity>,
+}
+
+/// A certificate with its key.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct TlsIdentity {
+    /// A PEM file of the certificate and those between it and its authority.
+    pub cert: PathBuf,
+    /// A PEM file of its private key.
+    pub key: PathBuf,
 }

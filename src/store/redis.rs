@@ -3,9 +3,13 @@
 
 mod batch;
 mod connection;
+mod dial;
+mod fault;
+mod needs;
 mod pump;
 mod queue;
 pub mod script;
+mod sentinel;
 #[cfg(test)]
 pub(crate) mod tests;
 

@@ -77,16 +77,19 @@ impl AccessSink {
     #[must_use]
     pub fn wants(&self, decision: Decided, sample_allowed: u32) -> bool {
         match decision {
-            Decided::Allowed | Decided::Delayed | Decided::Skipped => match sample_allowed {
-                0 => false,
-                1000.. => true,
-                share => {
-                    let so_far = |count: u64| count.wrapping_mul(share.into()) / 1000;
-                    let before = self.0.allowed.fetch_add(1, Relaxed);
-                    so_far(before + 1) > so_far(before)
+            Decided::Allowed | Decided::Delayed | Decided::CandidateRejected | Decided::Skipped => {
+                match sample_allowed {
+                    0 => false,
+                    1000.. => true,
+                    share => {
+                        let so_far = |count: u64| count.wrapping_mul(share.into()) / 1000;
+                        let before = self.0.allowed.fetch_add(1, Relaxed);
+                        so_far(before + 1) > so_far(before)
+                    }
                 }
-            },
+            }
             Decided::Rejected
+            | Decided::Blocked
             | Decided::Never
             | Decided::Tagged
             | Decided::ShadowRejected

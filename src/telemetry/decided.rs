@@ -9,12 +9,16 @@ pub enum Decided {
     Delayed,
     /// It was over the limit.
     Rejected,
+    /// It met the block that going over the limit led to.
+    Blocked,
     /// Its cost can never pass.
     Never,
     /// It was over a limit that only tells the upstream.
     Tagged,
     /// It was over a limit in shadow.
     ShadowRejected,
+    /// It was over the amount that is tried beside the limit's own; counted beside what became of it.
+    CandidateRejected,
     /// The limit did not apply (`skip`, `except`, `if_missing: skip`).
     Skipped,
     /// The store was away and the limit says `deny`.
@@ -23,13 +27,15 @@ pub enum Decided {
 
 impl Decided {
     /// Every value, in the order of the declaration.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Allowed,
         Self::Delayed,
         Self::Rejected,
+        Self::Blocked,
         Self::Never,
         Self::Tagged,
         Self::ShadowRejected,
+        Self::CandidateRejected,
         Self::Skipped,
         Self::StoreDown,
     ];
@@ -41,9 +47,11 @@ impl Decided {
             Self::Allowed => "allowed",
             Self::Delayed => "delayed",
             Self::Rejected => "rejected",
+            Self::Blocked => "blocked",
             Self::Never => "never",
             Self::Tagged => "tagged",
             Self::ShadowRejected => "shadow_rejected",
+            Self::CandidateRejected => "candidate_rejected",
             Self::Skipped => "skipped",
             Self::StoreDown => "store_down",
         }

@@ -97,12 +97,11 @@ impl Events {
             .observe(u64::try_from(batch).unwrap_or(u64::MAX));
     }
 
-    /// A call to the store failed; `kind` is one of a closed set (`timeout`, `unreachable`, `noscript`, `loading`, ...), `detail` is for the log and carries no credential.
+    /// A call to the store failed, or something about the store is not as it should be; `kind` is one of a closed set (`timeout`, `unreachable`, `noscript`, `loading`, ...), `detail` is for the log and carries no credential.
     pub fn store_error(&self, kind: &'static str, detail: &dyn Display) {
         let process = &self.registry().groups().process;
-        process.store_errors.add(kind);
-        if let Some(errors) = process.store_error_lines.note() {
-            tracing::warn!(kind, errors, %detail, "a call to the store failed");
+        if let Some(errors) = process.store_errors.add(kind) {
+            tracing::warn!(kind, errors, %detail, "trouble with the store");
         }
     }
 

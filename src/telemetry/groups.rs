@@ -220,7 +220,6 @@ pub(super) struct ProcessCells {
     /// Seconds since the Unix epoch.
     pub(super) last_success: Gauge,
     pub(super) log_dropped: Counter,
-    pub(super) store_error_lines: Quiet,
     pub(super) settlement_lines: Quiet,
 }
 
@@ -237,7 +236,6 @@ impl Default for ProcessCells {
             reloads: Tally::of(&["ok", "invalid", "restart_required"]),
             last_success: Gauge::default(),
             log_dropped: Counter::default(),
-            store_error_lines: Quiet::default(),
             settlement_lines: Quiet::default(),
         };
         // A store is up until a call to it fails, so that only a change is worth a line.
@@ -267,45 +265,59 @@ impl ProcessCells {
 
 /// Counts by a word of the program, for what is rare.
 #[derive(Debug)]
-pub(super) struct Tally(RwLock<Vec<(&'static str, Counter)>>);
+pub(super) struct Tally(RwLock<Vec<Word>>);
+
+/// One word, how often it was counted, and who writes its lines.
+#[derive(Debug)]
+struct Word {
+    word: &'static str,
+    counter: Counter,
+    lines: Quiet,
+}
 
 impl Tally {
     /// These words are shown from the start, at 0.
     fn of(words: &[&'static str]) -> Self {
         Self(RwLock::new(
-            words
-                .iter()
-                .map(|word| (*word, Counter::default()))
-                .collect(),
+            words.iter().map(|word| Word::new(word)).collect(),
         ))
     }
 
-    /// Counts one more of `word`.
-    pub(super) fn add(&self, word: &'static str) {
-        let find = |words: &[(&'static str, Counter)]| match words
-            .iter()
-            .find(|(known, _)| *known == word)
-        {
-            Some((_, counter)) => {
-                counter.add(1);
-                true
-            }
-            None => false,
-        };
-        if find(&self.0.read().unwrap_or_else(PoisonError::into_inner)) {
-            return;
+    /// Counts one more of `word`; where it is time for a line about it, how many it speaks for.
+    pub(super) fn add(&self, word: &'static str) -> Option<u64> {
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known.iter().find(|known| known.word == word) {
+            return known.add();
         }
+        drop(known);
         let mut words = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        if !find(&words) {
-            let counter = Counter::default();
-            counter.add(1);
-            words.push((word, counter));
+        if let Some(known) = words.iter().find(|known| known.word == word) {
+            return known.add();
         }
+        let new = Word::new(word);
+        let line = new.add();
+        words.push(new);
+        line
     }
 
     fn each(&self, mut visit: impl FnMut(&str, u64)) {
-        for (word, counter) in &*self.0.read().unwrap_or_else(PoisonError::into_inner) {
-            visit(word, counter.get());
+        for known in &*self.0.read().unwrap_or_else(PoisonError::into_inner) {
+            visit(known.word, known.counter.get());
         }
+    }
+}
+
+impl Word {
+    fn new(word: &'static str) -> Self {
+        Self {
+            word,
+            counter: Counter::default(),
+            lines: Quiet::default(),
+        }
+    }
+
+    fn add(&self) -> Option<u64> {
+        self.counter.add(1);
+        self.lines.note()
     }
 }

@@ -69,7 +69,7 @@ impl Server {
         ));
         std::fs::create_dir_all(&directory).unwrap();
         let socket = directory.join("redis.sock");
-        let mut process = Command::new("redis-server")
+        let mut process = Command::new(program())
             .args([
                 "--port",
                 "0",
@@ -84,7 +84,7 @@ impl Server {
             .arg(&directory)
             .stdout(Stdio::piped())
             .spawn()
-            .expect("redis-server is needed for this test");
+            .expect("the server is installed: tests/run does that");
         let mut lines = BufReader::new(process.stdout.take().unwrap()).lines();
         let ready = lines.any(|line| line.unwrap().contains("eady to accept connections"));
         assert!(ready, "redis-server ended early");
@@ -193,6 +193,14 @@ impl Server {
         entries.sort_by_key(|entry| (entry.at, entry.id));
         State::Log(entries)
     }
+}
+
+/// The server of this run: the same tests are built twice, for Redis and for Valkey.
+fn program() -> String {
+    if env!("CARGO_CRATE_NAME") == "differential" {
+        return "redis-server".to_owned();
+    }
+    std::env::var("SLUICE_VALKEY").unwrap_or_else(|_| "valkey-server".to_owned())
 }
 
 /// The numbers packed in `bytes`.

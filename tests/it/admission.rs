@@ -148,8 +148,12 @@ fn a_thousand_parallel_requests_on_three_gateways_pass_exactly_ten() {
 
 #[test]
 fn every_algorithm_admits_its_amount_and_no_more() {
-    let (redis, upstream) = (RedisServer::start(), Upstream::echo());
-    for (store, way) in every(&redis) {
+    RedisServer::each(every_algorithm);
+}
+
+fn every_algorithm(redis: &mut RedisServer) {
+    let upstream = Upstream::echo();
+    for (store, way) in every(redis) {
         redis.command(&["FLUSHALL"]);
         let gateway = Gateway::start(&format!(
             "{store}\nupstream: {}\nlimits:\n  five:\n    per: ip\n{}",

@@ -2,6 +2,8 @@
 
 use std::process::Command;
 
+use crate::support::Authority;
+
 /// Every block of `language` in a page of Markdown.
 fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
     let fence = format!("```{language}\n");
@@ -15,17 +17,26 @@ fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
 fn every_example_is_accepted() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("gateway.yaml");
+    let authority = Authority::new();
+    authority.sign("gateway", &["gateway"]);
+    let etc = authority.dir().display();
     for (name, page) in [
         ("README.md", include_str!("../../README.md")),
         (
             "docs/configuration.md",
             include_str!("../../docs/configuration.md"),
         ),
+        ("docs/redis.md", include_str!("../../docs/redis.md")),
     ] {
         let examples = blocks(page, "yaml");
         assert!(!examples.is_empty(), "{name} has examples");
+        for table in blocks(page, "csv") {
+            std::fs::write(dir.path().join("overrides.csv"), table).unwrap();
+        }
         for example in examples {
-            std::fs::write(&file, example).unwrap();
+            // The files that examples name are there, with what belongs into them.
+            let example = example.replace("/etc/sluice/", &format!("{etc}/"));
+            std::fs::write(&file, &example).unwrap();
             let output = Command::new(env!("CARGO_BIN_EXE_sluice"))
                 .arg("check")
                 .arg(&file)

@@ -1,7 +1,7 @@
 //! Who is counted: addresses, proxies that are trusted, keys that are missing or ambiguous.
 
 use crate::support::{Client, Gateway, RedisServer, Upstream, code, codes, send};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::net::SocketAddr;
 
 fn gateway(upstream: &Upstream, top: &str, allow: &str) -> Gateway {
     Gateway::start(&format!(
@@ -12,12 +12,7 @@ fn gateway(upstream: &Upstream, top: &str, allow: &str) -> Gateway {
 
 /// A request from another address of the loopback network.
 fn code_from(source: [u8; 4], address: SocketAddr, path: &str, fields: &[&str]) -> u16 {
-    let socket = socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
-    socket
-        .bind(&SocketAddr::from((Ipv4Addr::from(source), 0)).into())
-        .unwrap();
-    socket.connect(&address.into()).unwrap();
-    Client::over(TcpStream::from(socket))
+    Client::connect_from(source, address)
         .send("GET", path, fields, b"")
         .status
 }

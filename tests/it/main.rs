@@ -17,6 +17,8 @@
 mod support;
 
 mod admission;
+mod blocking;
+mod bodies;
 mod calendar;
 mod concurrent;
 mod configuration;
@@ -26,10 +28,17 @@ mod documentation;
 mod fields;
 mod identity;
 mod operating;
+mod plans;
 mod proxying;
 mod queueing;
 mod rate_fields;
+mod redis_black_hole;
+mod redis_failures;
+mod redis_rights;
+mod redis_sentinel;
+mod redis_tls;
 mod reloading;
 mod replies;
 mod settling;
 mod storing;
+mod trying;

@@ -17,11 +17,15 @@ fn limited(redis: &RedisServer, upstream: &Upstream, limit: &str) -> Gateway {
 // R20: an emptied script cache costs no request and no count.
 #[test]
 fn an_emptied_script_cache_costs_nothing() {
-    let (redis, upstream) = (RedisServer::start(), Upstream::echo());
+    RedisServer::each(an_emptied_script_cache);
+}
+
+fn an_emptied_script_cache(redis: &mut RedisServer) {
+    let upstream = Upstream::echo();
     for way in ways() {
         redis.command(&["FLUSHALL"]);
         let lines = format!("    per: ip\n{}", way.lines(5));
-        let gateway = limited(&redis, &upstream, &lines);
+        let gateway = limited(redis, &upstream, &lines);
         assert_eq!(codes(2, gateway.address, "/n", &[]), [200, 200]);
         redis.command(&["SCRIPT", "FLUSH"]);
         assert_eq!(
@@ -61,11 +65,15 @@ fn a_script_cache_emptied_in_a_loop_costs_nothing() {
 // R24: every key expires, and a flood of rejections does not grow the log.
 #[test]
 fn every_key_expires_and_rejections_add_nothing() {
-    let (redis, upstream) = (RedisServer::start(), Upstream::echo());
+    RedisServer::each(every_key_expires);
+}
+
+fn every_key_expires(redis: &mut RedisServer) {
+    let upstream = Upstream::echo();
     for algorithm in ALGORITHMS {
         redis.command(&["FLUSHALL"]);
         let gateway = limited(
-            &redis,
+            redis,
             &upstream,
             &format!(
                 "    per: header X-Api-Key\n    algorithm: {algorithm}\n    allow: 5 per 5 seconds\n"
@@ -185,8 +193,12 @@ fn outage(redis: &RedisServer, upstream: &Upstream) -> Gateway {
 
 #[test]
 fn a_dead_redis_does_what_each_limit_says_and_comes_back() {
-    let (mut redis, upstream) = (RedisServer::start(), Upstream::echo());
-    let gateway = outage(&redis, &upstream);
+    RedisServer::each(a_dead_redis);
+}
+
+fn a_dead_redis(redis: &mut RedisServer) {
+    let upstream = Upstream::echo();
+    let gateway = outage(redis, &upstream);
     assert_eq!(codes(5, gateway.address, "/local", &[]), [200; 5]);
     redis.kill();
 
@@ -291,7 +303,11 @@ fn it_starts_without_redis_and_connects_later() {
 
 #[test]
 fn the_key_says_what_it_is() {
-    let (redis, upstream) = (RedisServer::start(), Upstream::echo());
+    RedisServer::each(what_a_key_says);
+}
+
+fn what_a_key_says(redis: &mut RedisServer) {
+    let upstream = Upstream::echo();
     let gateway = Gateway::start(&format!(
         "{}\nupstream: {}\nlimits:\n  per-ip:\n    per: ip\n    allow: 100 per minute\n",
         redis.store(),
@@ -309,9 +325,13 @@ fn the_key_says_what_it_is() {
 
 #[test]
 fn a_foreign_value_fails_its_request_alone() {
-    let (redis, upstream) = (RedisServer::start(), Upstream::echo());
+    RedisServer::each(a_foreign_value);
+}
+
+fn a_foreign_value(redis: &mut RedisServer) {
+    let upstream = Upstream::echo();
     let gateway = limited(
-        &redis,
+        redis,
         &upstream,
         "    per: header X-Key\n    if_down: deny\n    allow: 5 per hour\n",
     );

@@ -30,16 +30,19 @@ pub(in crate::config) struct Plan {
     pub(in crate::config) max_wait: Duration,
 }
 
-/// Every amount of a limit, each with what it means in words.
+/// Amounts that hold together, each with what it means in words.
 pub(super) fn amounts(
+    plan: &Plan,
     decl: &LimitDecl,
     rates: &[At<RateDecl>],
-    file: &File,
-    routes: &Routes,
     found: &mut Findings,
 ) -> Option<Vec<(Amount, String)>> {
-    let plan = plan(decl, rates, file, routes, found)?;
     let mut whole = check_windows(rates, found);
+    let burst = rates.iter().find(|rate| rate.value.burst().is_some());
+    if let Some(rate) = burst.filter(|_| !plan.algorithm.is_bucket()) {
+        misplaced(rate.span, "burst", BUCKETS, plan.algorithm, found);
+        whole = false;
+    }
     if plan.queue > 0 && rates.len() > 1 {
         found
             .error(decl.name.span, "a limit with a queue has one amount")
@@ -48,7 +51,7 @@ pub(super) fn amounts(
     }
     let mut amounts = Vec::new();
     for rate in rates {
-        match amount(&plan, decl, &rate.value, rates.len()) {
+        match amount(plan, decl, &rate.value, rates.len()) {
             Ok(amount) => amounts.push(amount),
             Err(InvalidMeter(why)) => {
                 found.error(rate.span, why);
@@ -59,8 +62,8 @@ pub(super) fn amounts(
     whole.then_some(amounts)
 }
 
-/// The algorithm, and what belongs to it.
-fn plan(
+/// The algorithm, and what belongs to it. `rates` are what `allow` says, or what stands in its place.
+pub(super) fn plan(
     decl: &LimitDecl,
     rates: &[At<RateDecl>],
     file: &File,
@@ -76,22 +79,13 @@ fn plan(
         Algorithm::SlidingWindow
     };
     let algorithm = decl.algorithm.as_ref().map_or(implied, |at| at.value);
-    let word = algorithm.word();
     let mut whole = calendars::check(decl, rates, found);
     let mut misplaced = |span: Span, field: &str, owners: &str| {
-        let problem = found.error(
-            span,
-            format!("`{field}` belongs to {owners}, and this is a {word}"),
-        );
-        problem.help(format!(
-            "write `algorithm: {}`, or remove `{field}`",
-            owners.split(' ').next().unwrap_or_default()
-        ));
+        misplaced(span, field, owners, algorithm, found);
         whole = false;
     };
-    let bucket = matches!(algorithm, Algorithm::TokenBucket | Algorithm::LeakyBucket);
-    if let Some(rate) = burst.filter(|_| !bucket) {
-        misplaced(rate.span, "burst", "token_bucket and leaky_bucket");
+    if let Some(rate) = burst.filter(|_| !algorithm.is_bucket()) {
+        misplaced(rate.span, "burst", BUCKETS);
     }
     if let Some(refill) = decl
         .refill
@@ -125,6 +119,22 @@ fn plan(
         queue,
         max_wait,
     })
+}
+
+/// The owners of `burst`.
+const BUCKETS: &str = "token_bucket and leaky_bucket";
+
+/// A field that means nothing to the algorithm.
+fn misplaced(span: Span, field: &str, owners: &str, algorithm: Algorithm, found: &mut Findings) {
+    let word = algorithm.word();
+    let problem = found.error(
+        span,
+        format!("`{field}` belongs to {owners}, and this is a {word}"),
+    );
+    problem.help(format!(
+        "write `algorithm: {}`, or remove `{field}`",
+        owners.split(' ').next().unwrap_or_default()
+    ));
 }
 
 fn max_wait(
@@ -198,7 +208,7 @@ fn same_window(one: &RateDecl, other: &RateDecl) -> bool {
 }
 
 /// What holds one amount, and what it means in words.
-fn amount(
+pub(super) fn amount(
     plan: &Plan,
     decl: &LimitDecl,
     rate: &RateDecl,

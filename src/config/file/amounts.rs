@@ -33,6 +33,11 @@ impl Algorithm {
         ("leaky_bucket", Self::LeakyBucket),
     ];
 
+    /// Whether it has a burst.
+    pub(in crate::config) fn is_bucket(self) -> bool {
+        matches!(self, Self::TokenBucket | Self::LeakyBucket)
+    }
+
     /// Its name.
     pub(in crate::config) fn word(self) -> &'static str {
         Self::WORDS
@@ -76,6 +81,30 @@ pub(super) fn allow(node: &Node, found: &mut Findings) -> Option<Allow> {
         }
     }
     whole.then_some(Allow::Rates(rates))
+}
+
+/// The one amount that is tried beside those of `allow`.
+pub(super) fn candidate(node: &Node, found: &mut Findings) -> Option<At<RateDecl>> {
+    let wrong = |title: &str, found: &mut Findings| {
+        found
+            .error(node.span, title)
+            .help("as `candidate: 50 per minute`");
+        None
+    };
+    if matches!(node.kind, Kind::Sequence(_)) {
+        return wrong("a candidate is one amount, not a list", found);
+    }
+    match amount(node, found)? {
+        Rate::Limited(value) if value.within == Within::Concurrent => wrong(
+            "what is under way cannot be tried: a request that is rejected would hold a slot",
+            found,
+        ),
+        Rate::Limited(value) => Some(At {
+            value,
+            span: node.span,
+        }),
+        Rate::Unlimited => wrong("`unlimited` would try nothing", found),
+    }
 }
 
 fn amount(node: &Node, found: &mut Findings) -> Option<Rate> {

@@ -7,8 +7,11 @@ use super::super::key::{self, Per};
 use super::super::matcher::{self, Place, Typed};
 use super::super::node::{Kind, Node};
 use super::super::report::Findings;
-use super::amounts::{Algorithm, Allow, allow};
+use super::super::units::{self, BlockWords, RateDecl};
+use super::amounts::{Algorithm, Allow, allow, candidate};
 use super::cost::{self, CostDecl};
+use super::overrides::{self, OverrideDecl};
+use super::plans::{self, PlansDecl};
 use super::{answers, reply, slots};
 use crate::limit::algorithm::Refill;
 use crate::limit::key::IfMissing;
@@ -26,6 +29,10 @@ pub(in crate::config) struct LimitDecl {
     pub(in crate::config) per: Option<At<Per>>,
     /// None: it was wrong, and noted.
     pub(in crate::config) allow: Option<Allow>,
+    /// None: there are none, or they were wrong, and noted.
+    pub(in crate::config) plans: Option<PlansDecl>,
+    /// None: there are none. What was wrong is left out, and noted.
+    pub(in crate::config) overrides: Option<Vec<OverrideDecl>>,
     pub(in crate::config) algorithm: Option<At<Algorithm>>,
     pub(in crate::config) queue: Option<At<u64>>,
     pub(in crate::config) max_wait: Option<At<Duration>>,
@@ -40,6 +47,10 @@ pub(in crate::config) struct LimitDecl {
     pub(in crate::config) count: Option<At<(Count, String)>>,
     /// None: 1.
     pub(in crate::config) cost: Option<At<CostDecl>>,
+    /// An amount that is tried beside the others.
+    pub(in crate::config) candidate: Option<At<RateDecl>>,
+    /// What going over it leads to.
+    pub(in crate::config) then: Option<At<BlockWords>>,
     pub(in crate::config) reply: Reply,
 }
 
@@ -51,6 +62,8 @@ const LIMIT: Shape = Shape {
         "skip",
         "per",
         "allow",
+        "plans",
+        "overrides",
         "algorithm",
         "queue",
         "max_wait",
@@ -61,17 +74,11 @@ const LIMIT: Shape = Shape {
         "if_down",
         "count",
         "cost",
-        "reply",
-    ],
-    later: &[
-        "overrides",
-        "plans",
         "candidate",
         "then",
-        "slice",
-        "priority",
-        "show",
+        "reply",
     ],
+    later: &["slice", "priority", "show"],
 };
 const DEFAULTS: Shape = Shape {
     what: "`defaults`",
@@ -80,6 +87,8 @@ const DEFAULTS: Shape = Shape {
         "except",
         "skip",
         "per",
+        "plans",
+        "overrides",
         "algorithm",
         "queue",
         "max_wait",
@@ -90,6 +99,8 @@ const DEFAULTS: Shape = Shape {
         "if_down",
         "count",
         "cost",
+        "candidate",
+        "then",
         "reply",
     ],
     later: LIMIT.later,
@@ -103,6 +114,18 @@ struct Both<'n> {
 impl<'n> Both<'n> {
     fn get(&self, name: &str) -> Option<&'n Node> {
         self.own.get(name).or_else(|| self.defaults.get(name))
+    }
+
+    /// A field that is one of `words`; `what` it is, for messages.
+    fn word<T: Copy>(
+        &self,
+        name: &str,
+        what: &str,
+        words: &[(&'static str, T)],
+        found: &mut Findings,
+    ) -> Option<T> {
+        let node = self.get(name)?;
+        decode::word(node, what, words, &[], found).map(|at| at.value)
     }
 }
 
@@ -168,7 +191,14 @@ fn limit(name: At<String>, both: &Both<'_>, ipv6_prefix: u8, found: &mut Finding
     }
     match both.own.get("allow") {
         Some(node) => decl.allow = allow(node, found),
-        None if both.own.entry("plans").is_some() => {}
+        None if both.get("plans").or(both.get("overrides")).is_some() => {
+            found
+                .error(
+                    name.span,
+                    "this limit needs `allow`: how much is left to the others?",
+                )
+                .help("`allow` is what a request gets that has no listed plan and no override");
+        }
         None => {
             found
                 .error(name.span, "this limit needs `allow`: how much?")
@@ -205,10 +235,10 @@ fn fields(both: &Both<'_>, ipv6_prefix: u8, found: &mut Findings) -> LimitDecl {
             .map(|node| matcher::list(node, Place::Elsewhere, found));
         listed.unwrap_or_default()
     };
-    let except = [matchers("except", found), matchers("skip", found)]
-        .into_iter()
-        .flatten()
-        .collect();
+    let except = [matchers("except", found), matchers("skip", found)].concat();
+    let per = both
+        .get("per")
+        .and_then(|node| key::per(node, ipv6_prefix, found));
     LimitDecl {
         name: At {
             value: String::new(),
@@ -216,9 +246,13 @@ fn fields(both: &Both<'_>, ipv6_prefix: u8, found: &mut Findings) -> LimitDecl {
         },
         when: matchers("when", found),
         except,
-        per: both
-            .get("per")
-            .and_then(|node| key::per(node, ipv6_prefix, found)),
+        plans: both
+            .get("plans")
+            .and_then(|node| plans::plans(node, ipv6_prefix, found)),
+        overrides: both
+            .get("overrides")
+            .map(|node| overrides::overrides(node, per.as_ref().map(|per| &per.value), found)),
+        per,
         allow: None,
         algorithm: both
             .get("algorithm")
@@ -233,24 +267,23 @@ fn fields(both: &Both<'_>, ipv6_prefix: u8, found: &mut Findings) -> LimitDecl {
             .get("refill")
             .and_then(|node| decode::word(node, "a refill", &REFILLS, &[], found)),
         if_missing: both
-            .get("if_missing")
-            .and_then(|node| decode::word(node, "a rule for missing keys", &MISSING, &[], found))
-            .map(|at| at.value)
+            .word("if_missing", "a rule for missing keys", &MISSING, found)
             .unwrap_or_default(),
         mode: both
-            .get("mode")
-            .and_then(|node| decode::word(node, "a mode", &MODES, &[], found))
-            .map(|at| at.value)
+            .word("mode", "a mode", &MODES, found)
             .unwrap_or_default(),
-        preflight: both
-            .get("preflight")
-            .and_then(|node| decode::word(node, "a rule for preflights", &PREFLIGHTS, &[], found))
-            .map(|at| at.value),
+        preflight: both.word("preflight", "a rule for preflights", &PREFLIGHTS, found),
         if_down: both.get("if_down").and_then(|node| if_down(node, found)),
         count: both
             .get("count")
             .and_then(|node| answers::count(node, found)),
         cost: both.get("cost").and_then(|node| cost::cost(node, found)),
+        candidate: both
+            .get("candidate")
+            .and_then(|node| candidate(node, found)),
+        then: both
+            .get("then")
+            .and_then(|node| decode::parsed(node, "`then`", units::block, found)),
         reply: both
             .get("reply")
             .and_then(|node| reply::reply(node, found))

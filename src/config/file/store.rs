@@ -1,4 +1,7 @@
-//! `store`: this process's memory, or one Redis.
+//! `store`: this process's memory, or Redis.
+
+mod sentinel;
+mod tls;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,19 +9,22 @@ use std::time::Duration;
 use super::super::decode::{self, Fields, Shape, Zero};
 use super::super::node::{Kind, Node};
 use super::super::report::Findings;
-use super::super::units::{self, RedisUrl, Wrong};
+use super::super::units::{self, RedisUrl, Transport, Wrong};
 use super::limits::if_down;
-use crate::policy::{IfDown, RedisSpec, Secret, StoreSpec};
+use crate::policy::{IfDown, RedisAddress, RedisSpec, Secret, StoreSpec, TlsSpec};
 
 const MAX_KEYS: usize = 1_000_000;
 const LONGEST_DEADLINE: Duration = Duration::from_secs(10);
 const STORE: Shape = Shape {
     what: "`store`",
     known: &[
-        "redis", "memory", "username", "password", "prefix", "deadline", "if_down",
+        "redis", "sentinel", "memory", "username", "password", "tls", "prefix", "deadline",
+        "if_down",
     ],
-    later: &["cluster", "sentinel", "tls", "instances"],
+    later: &["cluster", "instances"],
 };
+/// The fields that say which store it is.
+const KINDS: [&str; 3] = ["redis", "sentinel", "memory"];
 const MEMORY: Shape = Shape {
     what: "`memory`",
     known: &["max_keys"],
@@ -56,19 +62,34 @@ fn url(node: &Node, found: &mut Findings) -> Option<RedisSpec> {
     });
     let RedisUrl {
         address,
+        transport,
         username,
         password,
         database,
     } = found.take(node.span, result)?;
     Some(RedisSpec {
-        address,
         username,
         password: password.map(Secret::new),
         database,
+        ..at(address, transport)
+    })
+}
+
+/// A Redis of which nothing else is said.
+fn at(address: RedisAddress, transport: Transport) -> RedisSpec {
+    RedisSpec {
+        address,
+        tls: match transport {
+            Transport::Plain => None,
+            Transport::Tls => Some(TlsSpec::default()),
+        },
+        username: None,
+        password: None,
+        database: 0,
         prefix: Arc::from("sluice"),
         deadline: Duration::from_millis(25),
         local_max_keys: MAX_KEYS,
-    })
+    }
 }
 
 fn mapping(node: &Node, found: &mut Findings) -> Option<(StoreSpec, IfDown)> {
@@ -77,22 +98,29 @@ fn mapping(node: &Node, found: &mut Findings) -> Option<(StoreSpec, IfDown)> {
         .get("if_down")
         .and_then(|node| if_down(node, found))
         .unwrap_or_default();
-    let spec = match (fields.get("redis"), fields.entry("memory")) {
-        (Some(redis), memory) => {
-            if let Some((key, _)) = memory {
-                found
-                    .error(key.span, "there is one store: `redis` or `memory`")
-                    .also(redis.span, "the other");
-            }
-            StoreSpec::Redis(redis_of(&fields, redis, found)?)
+    let named: Vec<_> = KINDS
+        .into_iter()
+        .filter_map(|kind| Some((kind, fields.entry(kind)?)))
+        .collect();
+    for ((_, (key, _)), (_, (first, _))) in named.iter().skip(1).zip(named.iter().cycle()) {
+        found
+            .error(
+                key.span,
+                "there is one store: `redis`, `sentinel` or `memory`",
+            )
+            .also(first.span, "the other");
+    }
+    let spec = match named.first() {
+        Some(("redis", (_, node))) => StoreSpec::Redis(redis_of(&fields, url(node, found), found)?),
+        Some(("sentinel", (_, node))) => {
+            StoreSpec::Redis(redis_of(&fields, sentinel::read(node, found), found)?)
         }
-        (None, Some((_, memory))) => memory_of(&fields, memory, found),
-        (None, None) => {
-            let later = ["cluster", "sentinel"];
-            if !later.iter().any(|name| fields.entry(name).is_some()) {
-                found
-                    .error(node.span, "which store?")
-                    .help("it is `redis: URL` or `memory: {max_keys: 1000000}`");
+        Some((_, (_, node))) => memory_of(&fields, node, found),
+        None => {
+            if fields.entry("cluster").is_none() {
+                found.error(node.span, "which store?").help(
+                    "it is `redis: URL`, `sentinel: {master, nodes}` or `memory: {max_keys: 1000000}`",
+                );
             }
             return None;
         }
@@ -101,7 +129,9 @@ fn mapping(node: &Node, found: &mut Findings) -> Option<(StoreSpec, IfDown)> {
 }
 
 fn memory_of(fields: &Fields<'_>, memory: &Node, found: &mut Findings) -> StoreSpec {
-    for name in ["username", "password", "prefix", "deadline", "if_down"] {
+    for name in [
+        "username", "password", "tls", "prefix", "deadline", "if_down",
+    ] {
         if let Some((key, value)) = fields.entry(name) {
             if matches!(name, "username" | "password") {
                 found.hide(value.span);
@@ -116,9 +146,12 @@ fn memory_of(fields: &Fields<'_>, memory: &Node, found: &mut Findings) -> StoreS
     }
 }
 
-/// One Redis: its URL, and what the other fields say. All are read, even where the URL is wrong.
-fn redis_of(fields: &Fields<'_>, redis: &Node, found: &mut Findings) -> Option<RedisSpec> {
-    let spec = url(redis, found);
+/// One Redis: where it is, and what the other fields say. All are read, even where that is wrong.
+fn redis_of(
+    fields: &Fields<'_>,
+    spec: Option<RedisSpec>,
+    found: &mut Findings,
+) -> Option<RedisSpec> {
     let username = fields
         .get("username")
         .and_then(|node| decode::secret(node, "the user", found));
@@ -142,7 +175,16 @@ fn redis_of(fields: &Fields<'_>, redis: &Node, found: &mut Findings) -> Option<R
             )
             .help("at most 10s");
     }
+    let tls = fields.get("tls").and_then(|node| tls::read(node, found));
     let mut spec = spec?;
+    if let Some((key, _)) = fields.entry("tls")
+        && spec.tls.is_none()
+    {
+        found
+            .error(key.span, "this connection has no TLS")
+            .help("the URL of a Redis with TLS begins with `rediss://`");
+    }
+    spec.tls = tls.or(spec.tls);
     for (name, in_url) in [
         ("username", spec.username.is_some()),
         ("password", spec.password.is_some()),

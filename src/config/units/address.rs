@@ -160,34 +160,67 @@ fn host_and_port(text: &str, default: u16) -> Result<(String, u16), Wrong> {
 #[derive(Clone, Debug, Eq, PartialEq)]
 pub(in crate::config) struct RedisUrl {
     pub(in crate::config) address: RedisAddress,
+    pub(in crate::config) transport: Transport,
     pub(in crate::config) username: Option<String>,
     pub(in crate::config) password: Option<String>,
     pub(in crate::config) database: i64,
 }
 
-/// `redis://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE]` or `unix:///path`. No message holds the password.
+/// What the scheme of a URL says.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub(in crate::config) enum Transport {
+    Plain,
+    Tls,
+}
+
+/// `redis[s]://[USER[:PASSWORD]@]HOST[:PORT][/DATABASE]` or `unix:///path`. No message holds the password.
 pub(in crate::config) fn redis(text: &str) -> Result<RedisUrl, Wrong> {
-    const FORMS: &str = "write `redis://HOST:6379/0` or `unix:///run/redis.sock`";
-    let rest = match text.split_once("://") {
-        Some(("redis", rest)) => rest,
-        Some(("unix", path)) if path.starts_with('/') && path.len() > 1 => {
-            let address = RedisAddress::Unix(PathBuf::from(path));
-            return Ok(RedisUrl {
-                address,
-                username: None,
-                password: None,
-                database: 0,
-            });
-        }
-        Some(("unix", _)) => return Err(Wrong::new("a socket's path begins with `/`").help(FORMS)),
-        Some(("rediss", _)) => return Err(Wrong::later("rediss://")),
-        Some((other, _)) => {
-            let meant = crate::config::nearest::nearest(other, ["redis", "unix"]);
+    const FORMS: &str =
+        "write `redis://HOST:6379/0`, `rediss://HOST:6379/0` or `unix:///run/redis.sock`";
+    match text.split_once("://") {
+        Some(("unix", path)) if path.starts_with('/') && path.len() > 1 => Ok(RedisUrl {
+            address: RedisAddress::Unix(PathBuf::from(path)),
+            transport: Transport::Plain,
+            username: None,
+            password: None,
+            database: 0,
+        }),
+        Some(("unix", _)) => Err(Wrong::new("a socket's path begins with `/`").help(FORMS)),
+        Some((scheme, rest)) => redis_over_tcp(scheme, rest, 6379, FORMS),
+        None => Err(Wrong::new("this is not a store").help(FORMS)),
+    }
+}
+
+/// `redis[s]://[USER[:PASSWORD]@]HOST[:PORT]` of a sentinel. No message holds the password.
+pub(in crate::config) fn sentinel(text: &str) -> Result<RedisUrl, Wrong> {
+    const FORMS: &str = "write `redis://HOST:26379` or `rediss://HOST:26379`";
+    let url = match text.split_once("://") {
+        Some((scheme, rest)) => redis_over_tcp(scheme, rest, 26379, FORMS)?,
+        None => return Err(Wrong::new("this is not the URL of a sentinel").help(FORMS)),
+    };
+    if url.database != 0 {
+        return Err(Wrong::new("a sentinel has no databases")
+            .help("the counts are in database 0 of the master, under `prefix`"));
+    }
+    Ok(url)
+}
+
+fn redis_over_tcp(
+    scheme: &str,
+    rest: &str,
+    default_port: u16,
+    forms: &str,
+) -> Result<RedisUrl, Wrong> {
+    let transport = match scheme {
+        "redis" => Transport::Plain,
+        "rediss" => Transport::Tls,
+        other => {
+            let meant = crate::config::nearest::nearest(other, ["redis", "rediss", "unix"])
+                .filter(|meant| *meant != other);
             return Err(Wrong::new(format!("`{other}` is not a scheme of a store"))
-                .help(FORMS)
+                .help(forms)
                 .meant(meant));
         }
-        None => return Err(Wrong::new("this is not a store").help(FORMS)),
     };
     let (user, rest) = match rest.rsplit_once('@') {
         Some((user, rest)) => (user, rest),
@@ -200,18 +233,19 @@ pub(in crate::config) fn redis(text: &str) -> Result<RedisUrl, Wrong> {
             Ok(number) => i64::from(number),
             Err(_) => {
                 return Err(
-                    Wrong::new("the path of a store's URL is the number of a database").help(FORMS),
+                    Wrong::new("the path of a store's URL is the number of a database").help(forms),
                 );
             }
         },
     };
-    let (host, port) = host_and_port(authority, 6379)?;
+    let (host, port) = host_and_port(authority, default_port)?;
     let (username, password) = match user.split_once(':') {
         Some((username, password)) => (username, password),
         None => (user, ""),
     };
     Ok(RedisUrl {
         address: RedisAddress::Tcp { host, port },
+        transport,
         username: decoded(username)?,
         password: decoded(password)?,
         database,

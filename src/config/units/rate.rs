@@ -182,6 +182,11 @@ impl Wrong {
     }
 }
 
+/// `count` of a unit in its long word.
+pub(super) fn long_window(count: u64, unit: &str) -> Result<Duration, Wrong> {
+    window(count, unit, &UNITS)
+}
+
 /// `count` of the unit, in the long words (`minutes`) or the short.
 fn window(count: u64, unit: &str, units: &[(&str, u64)]) -> Result<Duration, Wrong> {
     let one = unit

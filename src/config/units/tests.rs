@@ -1,8 +1,8 @@
 use std::time::Duration;
 
 use super::{
-    Rate, RateDecl, Within, Wrong, cidr, duration, endpoint, in_words, number, rate, redis, server,
-    short, window_in_words,
+    BlockWords, Rate, RateDecl, Transport, Within, Wrong, block, cidr, duration, endpoint,
+    in_words, number, rate, redis, sentinel, server, short, span_in_words, window_in_words,
 };
 use crate::policy::RedisAddress;
 
@@ -234,6 +234,32 @@ fn addresses() {
 }
 
 #[test]
+fn stores_with_tls_and_sentinels() {
+    let url = redis("redis://cache").unwrap();
+    assert_eq!(url.transport, Transport::Plain);
+    let url = redis("rediss://cache").unwrap();
+    assert_eq!(url.transport, Transport::Tls);
+    assert_eq!(
+        url.address,
+        RedisAddress::Tcp {
+            host: "cache".into(),
+            port: 6379
+        }
+    );
+    let url = sentinel("redis://me:x@guard").unwrap();
+    assert_eq!(
+        url.address,
+        RedisAddress::Tcp {
+            host: "guard".into(),
+            port: 26379
+        }
+    );
+    for text in ["guard:26379", "unix:///s.sock", "redis://guard/1"] {
+        assert!(sentinel(text).is_err(), "{text}");
+    }
+}
+
+#[test]
 fn servers_and_stores() {
     let endpoint = server("http://[2001:db8::1]:81/").unwrap().server;
     assert_eq!((&*endpoint.host, endpoint.port), ("2001:db8::1", 81));
@@ -274,7 +300,8 @@ fn servers_and_stores() {
     for text in [
         "",
         "memori",
-        "rediss://x",
+        "redisss://x",
+        "sentinel://x",
         "redis://",
         "redis://:hunter2@",
         "unix://x",
@@ -284,4 +311,47 @@ fn servers_and_stores() {
         let wrong = redis(text).unwrap_err();
         assert!(!format!("{wrong:?}").contains("hunter2"));
     }
+}
+
+#[test]
+fn blocks() {
+    let minutes = |count: u64| Duration::from_secs(60 * count);
+    for (text, length, after) in [
+        ("block for 15 minutes", minutes(15), None),
+        ("block for 1 minute", minutes(1), None),
+        ("  block  for 15m ", minutes(15), None),
+        (
+            "block for 1 hour after 3 rejections in 10 minutes",
+            minutes(60),
+            Some((3, minutes(10))),
+        ),
+        (
+            "block for 1h30m after 1 rejection in 90s",
+            minutes(90),
+            Some((1, Duration::from_secs(90))),
+        ),
+    ] {
+        assert_eq!(block(text), Ok(BlockWords { length, after }), "{text}");
+    }
+    for text in [
+        "",
+        "ban for 1 minute",
+        "block",
+        "block for",
+        "block 15 minutes",
+        "block for 15",
+        "block for 0 minutes",
+        "block for 1 minute and 2 seconds",
+        "block for 1 minute after",
+        "block for 1 minute after 3",
+        "block for 1 minute after 3 rejections",
+        "block for 1 minute after 3 rejections in",
+        "block for 1 minute after 0 rejections in 1 minute",
+        "block for 1 minute after 3 rejections within 1 minute",
+        "block for 400 days",
+    ] {
+        assert!(block(text).is_err(), "{text}");
+    }
+    assert_eq!(span_in_words(minutes(60)), "1 hour");
+    assert_eq!(span_in_words(minutes(90)), "90 minutes");
 }

@@ -107,6 +107,16 @@ pub(in crate::config) fn window_in_words(span: Duration) -> String {
     format!("{millis} ms")
 }
 
+/// A span as people say it: `1 minute`, `10 minutes`.
+pub(in crate::config) fn span_in_words(span: Duration) -> String {
+    let words = window_in_words(span);
+    if words.starts_with(|c: char| c.is_ascii_digit()) {
+        words
+    } else {
+        format!("1 {words}")
+    }
+}
+
 /// A span for reading, cut to what matters: `600 ms`, `1.5 s`, `72 s`, `2 h`.
 pub(in crate::config) fn in_words(micros: u64) -> String {
     const STEPS: [(&str, u64); 5] = [

@@ -23,6 +23,11 @@ impl Idle {
         }
     }
 
+    /// The longest pause.
+    pub(super) fn limit(&self) -> Duration {
+        self.limit
+    }
+
     /// A frame came.
     pub(super) fn rest(&mut self) {
         self.waiting = false;

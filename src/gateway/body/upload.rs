@@ -1,6 +1,9 @@
 //! A request's body on its way to the upstream.
 
+mod opening;
+
 use std::cell::Cell;
+use std::collections::VecDeque;
 use std::error::Error as _;
 use std::io;
 use std::pin::Pin;
@@ -23,6 +26,10 @@ use super::leftover::Leftover;
 pub struct Upload {
     /// None: drained already.
     incoming: Option<Incoming>,
+    /// What was read before the request was judged, and was not passed on yet.
+    held: VecDeque<Bytes>,
+    /// Whether the request came without a body.
+    absent: bool,
     idle: Idle,
     leftover: Leftover,
     progress: Rc<Progress>,
@@ -71,6 +78,8 @@ impl Upload {
         };
         Self {
             incoming: Some(incoming),
+            held: VecDeque::new(),
+            absent: ended,
             idle: Idle::new(pause),
             leftover,
             progress: Rc::new(progress),
@@ -81,6 +90,8 @@ impl Upload {
     pub(in crate::gateway) fn empty(progress: Rc<Progress>) -> Self {
         Self {
             incoming: None,
+            held: VecDeque::new(),
+            absent: true,
             idle: Idle::new(Duration::ZERO),
             leftover: Leftover::Small,
             progress,
@@ -89,6 +100,11 @@ impl Upload {
 
     pub(in crate::gateway) fn set_pause(&mut self, pause: Duration) {
         self.idle = Idle::new(pause);
+    }
+
+    /// Whether the request came without a body.
+    pub(in crate::gateway) fn is_absent(&self) -> bool {
+        self.absent
     }
 
     pub(in crate::gateway) fn progress(&self) -> &Rc<Progress> {
@@ -131,11 +147,9 @@ impl Progress {
     }
 }
 
-impl Body for Upload {
-    type Data = Bytes;
-    type Error = BodyError;
-
-    fn poll_frame(
+impl Upload {
+    /// The next frame from the client.
+    fn poll_incoming(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
@@ -184,15 +198,37 @@ impl Body for Upload {
             });
         }
     }
+}
+
+impl Body for Upload {
+    type Data = Bytes;
+    type Error = BodyError;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
+        match self.held.pop_front() {
+            Some(data) => Poll::Ready(Some(Ok(Frame::data(data)))),
+            None => self.poll_incoming(cx),
+        }
+    }
 
     fn is_end_stream(&self) -> bool {
-        self.incoming.as_ref().is_none_or(Body::is_end_stream)
+        self.held.is_empty() && self.incoming.as_ref().is_none_or(Body::is_end_stream)
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.incoming
+        let coming = self
+            .incoming
             .as_ref()
-            .map_or_else(|| SizeHint::with_exact(0), Body::size_hint)
+            .map_or_else(|| SizeHint::with_exact(0), Body::size_hint);
+        let held = self.held_bytes();
+        // A body of unknown length stays one, or it would be framed otherwise than it came.
+        match coming.exact() {
+            Some(bytes) => SizeHint::with_exact(bytes.saturating_add(held)),
+            None => coming,
+        }
     }
 }
 

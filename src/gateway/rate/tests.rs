@@ -8,6 +8,7 @@ use crate::limit::Quota;
 use crate::limit::algorithm::{
     Bucket, BucketSpec, CalendarWindow, Concurrency, FixedWindow, LEASE, Refill,
 };
+use crate::limiter::Cause;
 
 fn amount(name: &str, meter: Meter, quota: u64, window: u64, burst: Option<u64>) -> Item {
     Item::compile(&Amount {
@@ -56,6 +57,7 @@ fn shown(limit: usize, remaining: u64, reset_micros: u64, rejected: Option<Retry
             reset_after: Micros::new(reset_micros),
         },
         rejected,
+        cause: Cause::Amount,
     }
 }
 

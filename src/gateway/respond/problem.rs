@@ -8,8 +8,9 @@ use serde::Serialize;
 
 use super::Rejection;
 use crate::limit::Retry;
-use crate::limiter::{Refusal, Shown};
-use crate::policy::Policy;
+use crate::limiter::{Cause, Refusal, Shown};
+use crate::policy::{Limit, Policy};
+use crate::time::Micros;
 
 const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
 const REDUCED_CAPACITY: &str =
@@ -101,7 +102,7 @@ fn violated<'p>(refusal: &Refusal, policy: &'p Policy) -> Vec<&'p str> {
             let amounts = policy
                 .limits
                 .get(*limit)
-                .map(|limit| limit.amounts.as_slice())
+                .map(Limit::windows)
                 .unwrap_or_default();
             amounts.iter().map(|amount| &*amount.shown_as).collect()
         }
@@ -112,8 +113,14 @@ fn violated<'p>(refusal: &Refusal, policy: &'p Policy) -> Vec<&'p str> {
 /// In words: "at most 100 per minute per client address; try again in 12 s".
 fn refused(refusal: &Refusal, policy: &Policy) -> Option<String> {
     match refusal {
-        Refusal::Limited { retry, .. } => {
-            let bound = bound(refusal.decisive()?, policy)?;
+        Refusal::Limited { retry, shown, .. } => {
+            let decisive = refusal.decisive()?;
+            if decisive.cause == Cause::Block
+                && let Retry::After(span) = retry
+            {
+                return blocked(decisive.limit, shown, *span, policy);
+            }
+            let bound = bound(decisive, policy)?;
             Some(match retry {
                 Retry::After(span) => {
                     format!("{bound}; try again in {} s", span.ceil_seconds().max(1))
@@ -136,7 +143,40 @@ fn refused(refusal: &Refusal, policy: &Policy) -> Option<String> {
                 limit.per_words
             ))
         }
+        Refusal::AmbiguousPlan { limit } => {
+            let plans = policy.limits.get(*limit)?.choice.as_ref()?.plans.as_ref()?;
+            Some(format!(
+                "the request says twice which plan it has: {}",
+                plans.from_words
+            ))
+        }
         Refusal::StoreDown { .. } => Some("requests cannot be counted at the moment".to_owned()),
+    }
+}
+
+/// "blocked for 15 minutes after going over 5 per hour per client address; try again in 12 min".
+fn blocked(index: usize, shown: &[Shown], left: Micros, policy: &Policy) -> Option<String> {
+    let limit = policy.limits.get(index)?;
+    let length = &limit.then.as_ref()?.words;
+    let amounts = shown
+        .iter()
+        .filter(|shown| shown.limit == index)
+        .filter_map(|shown| Some(&*limit.amounts.get(shown.amount)?.words));
+    let amounts = amounts.collect::<Vec<_>>().join(" or ");
+    Some(format!(
+        "blocked for {length} after going over {amounts} per {}; try again in {}",
+        limit.per_words,
+        wait(left)
+    ))
+}
+
+/// A wait that is rounded up, in seconds up to two minutes, in minutes up to two hours, else in hours.
+fn wait(span: Micros) -> String {
+    let seconds = span.ceil_seconds().max(1);
+    match seconds {
+        0..=120 => format!("{seconds} s"),
+        121..=7200 => format!("{} min", seconds.div_ceil(60)),
+        _ => format!("{} h", seconds.div_ceil(3600)),
     }
 }
 

@@ -18,8 +18,6 @@ pub enum Derived {
     Skip,
     /// The request has no key and is answered 400.
     Reject,
-    /// A field that the key is taken from occurs twice: answered 400.
-    Ambiguous,
 }
 
 /// Whom one counter belongs to; the same for every amount of a limit.
@@ -42,6 +40,43 @@ pub enum Found {
     Missing,
 }
 
+/// What a request says where a key looks, in the one spelling that counts: one for each part, in the order of `per`, none
+/// where it is missing.
+pub type Values<'r> = SmallVec<[Option<Value<'r>>; 4]>;
+
+/// The value of one part, before it is hashed.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub struct Value<'r> {
+    /// Which of the part's alternatives was there.
+    pub source: &'r Source,
+    /// Not empty.
+    pub bytes: Cow<'r, [u8]>,
+}
+
+/// A field that has one value has several.
+#[derive(Clone, Copy, Debug, Eq, PartialEq)]
+pub struct Ambiguous;
+
+/// The value of the first of `alternatives` that is there; none where none is. `params` is what the limit's own `when`
+/// captured; a name that is not there is looked for in what the route captured. A value that is empty is missing.
+///
+/// # Errors
+/// A field that it is taken from occurs twice.
+pub fn first<'r>(
+    alternatives: &'r [Source],
+    facts: &'r Facts<'_>,
+    params: &'r [(&str, Cow<'_, str>)],
+) -> Result<Option<Value<'r>>, Ambiguous> {
+    for source in alternatives {
+        match read(source, facts, params) {
+            Reading::Missing => {}
+            Reading::Twice => return Err(Ambiguous),
+            Reading::Value(bytes) => return Ok(Some(Value { source, bytes })),
+        }
+    }
+    Ok(None)
+}
+
 /// A part of a key that is there.
 pub(super) struct Part {
     pub(super) rank: u8,
@@ -55,33 +90,32 @@ const ABSENT: &str = "-";
 const TAG: &str = "@";
 
 impl KeySpec {
-    /// Whom the request counts for. `params` is what the limit's own `when` captured; a name that is not there is
-    /// looked for in what the route captured. A value that is empty is missing.
+    /// What the request says of each part, as [`first`] reads it.
+    ///
+    /// # Errors
+    /// A field that a part is taken from occurs twice.
+    pub fn read<'r>(
+        &'r self,
+        facts: &'r Facts<'_>,
+        params: &'r [(&str, Cow<'_, str>)],
+    ) -> Result<Values<'r>, Ambiguous> {
+        self.parts
+            .iter()
+            .map(|alternatives| first(alternatives, facts, params))
+            .collect()
+    }
+
+    /// Whom the request counts for, of which these are the `values`.
     #[must_use]
-    pub fn derive(
-        &self,
-        facts: &Facts<'_>,
-        params: &[(&str, Cow<'_, str>)],
-        hasher: &KeyHasher,
-    ) -> Derived {
-        let mut parts: SmallVec<[Option<Part>; 4]> = SmallVec::new();
-        for alternatives in &self.parts {
-            let mut found = None;
-            for source in alternatives {
-                match read(source, facts, params) {
-                    Reading::Missing => {}
-                    Reading::Twice => return Derived::Ambiguous,
-                    Reading::Value(value) => {
-                        found = Some(Part {
-                            rank: source.rank(),
-                            text: source.part(&value, hasher),
-                        });
-                        break;
-                    }
-                }
-            }
-            parts.push(found);
-        }
+    pub fn derive(&self, values: &Values<'_>, facts: &Facts<'_>, hasher: &KeyHasher) -> Derived {
+        let part = |value: &Value<'_>| Part {
+            rank: value.source.rank(),
+            text: value.source.part(&value.bytes, hasher),
+        };
+        let parts: SmallVec<[Option<Part>; 4]> = values
+            .iter()
+            .map(|value| value.as_ref().map(part))
+            .collect();
         match identity(&parts) {
             Some(identity) => Derived::Identity(identity),
             None => self.missing(facts, hasher),
@@ -144,6 +178,7 @@ impl Source {
             Self::TrustedHeader(name) => hashed("trusted", name.as_str(), value, hasher),
             Self::Cookie(name) => hashed("cookie", name, value, hasher),
             Self::Query(name) => hashed("query", name, value, hasher),
+            Self::Body(field) => hashed("body", field.name(), value, hasher),
             Self::Param(name) => match (readable(name.as_bytes()), readable(value)) {
                 (Some(name), Some(value)) => format!("param.{name}={value}"),
                 _ => hashed("param", name, value, hasher),

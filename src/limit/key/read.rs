@@ -7,7 +7,7 @@ use hyper::header::{AUTHORIZATION, COOKIE, HeaderName};
 use ipnet::IpNet;
 use percent_encoding::percent_decode;
 
-use super::Source;
+use super::{Source, body};
 use crate::request::{Facts, PeerTrust, fold_value};
 
 /// What a request says where a source looks.
@@ -63,6 +63,7 @@ pub(super) fn read<'f>(
                     .map_or(Reading::Missing, |value| text(fold_value(value))),
             }
         }
+        Source::Body(field) => body::read(field, facts),
         Source::Path => facts.target.wide.as_str().into(),
         Source::Method => method(facts.head.method.as_str()).into(),
         Source::Host => facts.host_name().into(),
@@ -134,6 +135,17 @@ fn credentials(value: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(counted)
 }
 
+/// Whether this is what follows `Basic` in a request: a user with a password, encoded (RFC 7617).
+#[must_use]
+pub fn is_basic_login(text: &[u8]) -> bool {
+    let decoded = base64(text);
+    text.len().is_multiple_of(4)
+        && decoded.contains(&b':')
+        && decoded
+            .iter()
+            .all(|byte| byte.is_ascii_graphic() || *byte == b' ')
+}
+
 /// As the most lenient servers decode: both alphabets, and what is in neither is passed over.
 fn base64(text: &[u8]) -> Vec<u8> {
     const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -201,12 +213,12 @@ fn query<'f>(name: &str, facts: &'f Facts<'_>) -> Reading<'f> {
 }
 
 /// What stands before and after the first `=`.
-fn split_pair(pair: &[u8]) -> (&[u8], Option<&[u8]>) {
+pub(super) fn split_pair(pair: &[u8]) -> (&[u8], Option<&[u8]>) {
     let mut sides = pair.splitn(2, |byte| *byte == b'=');
     (sides.next().unwrap_or_default(), sides.next())
 }
 
-fn form_decoded(text: &[u8]) -> Cow<'_, [u8]> {
+pub(super) fn form_decoded(text: &[u8]) -> Cow<'_, [u8]> {
     if !text.contains(&b'+') {
         return percent_decode(text).into();
     }
@@ -226,7 +238,8 @@ fn only<'f>(mut values: impl Iterator<Item = Cow<'f, [u8]>>) -> Reading<'f> {
 }
 
 /// The methods of RFC 9110 and RFC 5789; letter case does not count, as some origins do not care.
-fn method(sent: &str) -> &'static str {
+#[must_use]
+pub fn method(sent: &str) -> &'static str {
     const KNOWN: [&str; 9] = [
         "GET", "HEAD", "POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH",
     ];

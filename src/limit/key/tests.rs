@@ -52,7 +52,7 @@ impl Sample {
     }
 
     fn derive(&self, spec: &KeySpec) -> Derived {
-        self.derive_with(spec, &[], &[])
+        self.derive_with(spec, &[], &[]).unwrap()
     }
 
     fn derive_with(
@@ -60,7 +60,7 @@ impl Sample {
         spec: &KeySpec,
         params: &[(&str, Cow<'_, str>)],
         route_params: &[(&str, Cow<'_, str>)],
-    ) -> Derived {
+    ) -> Result<Derived, Ambiguous> {
         let facts = Facts {
             head: &self.head,
             client: self.client,
@@ -68,8 +68,10 @@ impl Sample {
             target: &self.target,
             route: Some("api"),
             route_params,
+            body: None,
         };
-        spec.derive(&facts, params, &KeyHasher::new(b"secret"))
+        let values = spec.read(&facts, params)?;
+        Ok(spec.derive(&values, &facts, &KeyHasher::new(b"secret")))
     }
 
     fn identity(&self, parts: &[Source]) -> Identity {
@@ -295,7 +297,10 @@ fn what_occurs_twice_is_ambiguous() {
         Source::Cookie("c".into()),
         Source::Query("q".into()),
     ] {
-        assert_eq!(sample.derive(&spec(&[source])), Derived::Ambiguous);
+        assert_eq!(
+            sample.derive_with(&spec(&[source]), &[], &[]),
+            Err(Ambiguous)
+        );
     }
     for source in [
         header("x-b"),
@@ -388,6 +393,7 @@ fn params_come_from_the_limit_and_then_from_the_route() {
     let sample = Sample::new("GET", "/", &[]);
     let derive = |params: &[(&str, Cow<'_, str>)], route: &[(&str, Cow<'_, str>)]| match sample
         .derive_with(&spec(&[Source::Param("id".into())]), params, route)
+        .unwrap()
     {
         Derived::Identity(identity) => identity.tag,
         other => panic!("{other:?}"),
@@ -479,7 +485,7 @@ proptest! {
         }
         let param = [("p", Cow::Borrowed(&*path))];
         let derived = sample.derive_with(&spec(&[header("x-a"), Source::Path, Source::Host, Source::Param("p".into())]), &param, &[]);
-        let Derived::Identity(identity) = derived else { return Err(TestCaseError::fail("no identity")) };
+        let Ok(Derived::Identity(identity)) = derived else { return Err(TestCaseError::fail("no identity")) };
         let key = Key::of("sluice", &identity, "l", "sw60s");
         prop_assert!(key.as_str().len() < 300);
         prop_assert!(key.as_str().bytes().all(|byte| byte.is_ascii_graphic()));

@@ -50,6 +50,7 @@ impl Sample {
             target: &self.target,
             route: self.route.as_deref(),
             route_params: &[],
+            body: None,
         }
     }
 }

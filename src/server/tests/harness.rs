@@ -238,6 +238,7 @@ pub(super) fn policy(upstream: SocketAddr) -> Policy {
         route_index: Index::new(Width::Exact, [(0, Matcher::default())]),
         skip: Index::new(Width::Exact, []),
         limits: Vec::new(),
+        body_index: Index::new(Width::Wide, []),
         limit_index: Index::new(Width::Wide, []),
         mode: Mode::Enforce,
         paths: PathRules::default(),

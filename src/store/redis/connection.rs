@@ -3,37 +3,42 @@
 //! The crate's own reconnecting is not used: it keeps a connection on which nothing is answered, one to a server that has
 //! become a replica, and one that failed to log in.
 
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use redis::aio::MultiplexedConnection;
-use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
-use redis::{
-    AsyncConnectionConfig, Client, Cmd, ConnectionAddr, ErrorKind, IntoConnectionInfo,
-    ProtocolVersion, PushInfo, PushKind, RedisConnectionInfo, RedisError, Value,
-};
+use redis::{AsyncConnectionConfig, Cmd, PushInfo, PushKind, RedisError, Value};
 use tokio::sync::watch;
+use tokio::task::JoinHandle;
 
 use super::super::StoreError;
 use super::super::secret::Keys;
+use super::dial::Dial;
+use super::fault::{Connection, Fault};
+use super::needs::{self, Want};
 use super::script::{self, Call};
-use crate::policy::{RedisAddress, RedisSpec, Secret};
+use super::sentinel::{self, Sentinels};
+use crate::policy::{RedisAddress, RedisSpec};
+use crate::time::Micros;
 
 /// How long a connection may take to be made and answered on.
 const CONNECT: Duration = Duration::from_millis(750);
-/// How long the kernel keeps an unanswered segment, and a silent connection, before it gives up.
-const SILENCE: Duration = Duration::from_secs(2);
 /// How long the shared secret outlives the last gateway that connected.
 const SECRET_DAYS: u64 = 30;
 
 /// Makes connections.
 #[derive(Debug)]
 pub(super) struct Connector {
-    address: RedisAddress,
-    username: Option<String>,
-    password: Option<Secret>,
-    database: i64,
-    prefix: std::sync::Arc<str>,
+    target: Target,
+    prefix: Arc<str>,
     script: redis::Script,
+}
+
+/// Where the server is.
+#[derive(Debug)]
+enum Target {
+    Fixed(Box<Dial>),
+    Named(Arc<Sentinels>),
 }
 
 /// A connection that was answered on.
@@ -41,39 +46,52 @@ pub(super) struct Link {
     connection: MultiplexedConnection,
     /// The hash of the script.
     hash: String,
+    /// Whose clock the script reads.
+    clock: Clock,
     lost: watch::Receiver<bool>,
+    /// Ends when the sentinels name another server.
+    replaced: Option<Watch>,
 }
 
-/// Why a call has no reply.
-#[derive(Debug)]
-pub(super) struct Fault {
-    /// The label of `sluice_store_errors_total`.
-    pub(super) kind: &'static str,
-    /// For the log.
-    pub(super) detail: String,
-    /// What the requests are told.
-    pub(super) error: StoreError,
-    /// Whether the connection can still be used.
-    pub(super) connection: Connection,
+/// A task that ends with this.
+struct Watch(JoinHandle<()>);
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
-/// What becomes of a connection after a fault.
+/// Who says what time it is.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
-pub(super) enum Connection {
-    /// It stays.
-    Usable,
-    /// It is dropped, and a new one made, which looks the address up again.
-    Useless,
+enum Clock {
+    Server,
+    /// The user may not ask the server.
+    Gateway,
+}
+
+/// What went another way than it should, without a call having failed.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Detour {
+    /// The server had lost the script.
+    NoScript,
+    /// The server does not tell its time.
+    NoTime,
 }
 
 impl Connector {
     pub(super) fn new(spec: &RedisSpec) -> Self {
         Self {
-            address: spec.address.clone(),
-            username: spec.username.clone(),
-            password: spec.password.clone(),
-            database: spec.database,
-            prefix: std::sync::Arc::clone(&spec.prefix),
+            target: match &spec.address {
+                RedisAddress::Tcp { host, port } => {
+                    Target::Fixed(Box::new(Dial::tcp(host, *port, spec)))
+                }
+                RedisAddress::Unix(path) => Target::Fixed(Box::new(Dial::unix(path, spec))),
+                RedisAddress::Sentinel(sentinels) => {
+                    Target::Named(Arc::new(Sentinels::new(sentinels, spec)))
+                }
+            },
+            prefix: Arc::clone(&spec.prefix),
             script: redis::Script::new(script::text()),
         }
     }
@@ -82,14 +100,27 @@ impl Connector {
         &self.prefix
     }
 
-    /// Connects, logs in, loads the script, and agrees on the secret.
-    pub(super) async fn connect(&self, keys: &Keys) -> Result<Link, Fault> {
-        tokio::time::timeout(CONNECT, self.try_connect(keys))
+    /// The key of the secret that gateways share.
+    pub(super) fn secret_key(&self) -> String {
+        format!("{}:1:secret", self.prefix)
+    }
+
+    /// Connects, logs in, and loads the script.
+    pub(super) async fn connect(&self) -> Result<Link, Fault> {
+        let found;
+        let dial = match &self.target {
+            Target::Fixed(dial) => dial,
+            Target::Named(sentinels) => {
+                found = sentinels.master().await?;
+                &found
+            }
+        };
+        tokio::time::timeout(CONNECT, self.try_connect(dial))
             .await
             .unwrap_or_else(|_elapsed| Err(Fault::silent("no connection within 750 ms")))
     }
 
-    async fn try_connect(&self, keys: &Keys) -> Result<Link, Fault> {
+    async fn try_connect(&self, dial: &Dial) -> Result<Link, Fault> {
         let (lose, lost) = watch::channel(false);
         let config = AsyncConnectionConfig::new()
             .set_connection_timeout(Some(CONNECT))
@@ -100,9 +131,14 @@ impl Connector {
                 }
                 Ok::<_, std::convert::Infallible>(())
             });
-        let mut connection = Client::open(self.info()?)?
-            .get_multiplexed_async_connection_with_config(&config)
-            .await?;
+        let mut connection = dial.connect(&config).await?;
+        let mut replaced = None;
+        if let Target::Named(sentinels) = &self.target {
+            sentinel::check_role(&mut connection).await?;
+            let (sentinels, dial) = (Arc::clone(sentinels), dial.clone());
+            let watch = async move { sentinels.replaced(&dial).await };
+            replaced = Some(Watch(tokio::spawn(watch)));
+        }
         let load = redis::cmd("SCRIPT")
             .arg("LOAD")
             .arg(script::text())
@@ -113,30 +149,29 @@ impl Connector {
             Err(error) if error.code() == Some("NOPERM") => {}
             Err(error) => return Err(error.into()),
         }
-        self.agree(&mut connection, keys).await?;
         Ok(Link {
             connection,
             hash: self.script.get_hash().to_owned(),
+            clock: Clock::Server,
             lost,
+            replaced,
         })
     }
+}
 
-    /// Offers this process's secret; the first gateway's holds. Each connection renews its life.
-    async fn agree(
-        &self,
-        connection: &mut MultiplexedConnection,
-        keys: &Keys,
-    ) -> Result<(), Fault> {
+impl Link {
+    /// Offers this process's secret under `name`; the first gateway's holds. Each time renews its life.
+    pub(super) async fn agree(&mut self, name: &str, keys: &Keys) -> Result<(), Fault> {
         let Some(own) = keys.offer() else {
             return Ok(());
         };
-        let name = format!("{}:1:secret", self.prefix);
+        let connection = &mut self.connection;
         let seconds = SECRET_DAYS * 24 * 3600;
         let mut offer = redis::cmd("SET");
-        offer.arg(&name).arg(own).arg("NX").arg("EX").arg(seconds);
+        offer.arg(name).arg(own).arg("NX").arg("EX").arg(seconds);
         ask(connection, &offer).await?;
-        ask(connection, redis::cmd("EXPIRE").arg(&name).arg(seconds)).await?;
-        match ask(connection, redis::cmd("GET").arg(&name)).await? {
+        ask(connection, redis::cmd("EXPIRE").arg(name).arg(seconds)).await?;
+        match ask(connection, redis::cmd("GET").arg(name)).await? {
             Value::BulkString(secret) if !secret.is_empty() => {
                 keys.settle(String::from_utf8_lossy(&secret).into_owned());
                 Ok(())
@@ -145,50 +180,22 @@ impl Connector {
         }
     }
 
-    fn info(&self) -> Result<redis::ConnectionInfo, RedisError> {
-        let address = match &self.address {
-            RedisAddress::Tcp { host, port } => ConnectionAddr::Tcp(host.clone(), *port),
-            RedisAddress::Unix(path) => ConnectionAddr::Unix(path.clone()),
-        };
-        // With RESP3 a connection that ends is noticed while it is idle.
-        let mut login = RedisConnectionInfo::default()
-            .set_db(self.database)
-            .set_protocol(ProtocolVersion::RESP3)
-            .set_lib_name("sluice", env!("CARGO_PKG_VERSION"));
-        if let Some(username) = &self.username {
-            login = login.set_username(username);
-        }
-        if let Some(password) = &self.password {
-            login = login.set_password(password.expose());
-        }
-        let keepalive = TcpKeepalive::new()
-            .with_time(SILENCE)
-            .with_interval(Duration::from_secs(1));
-        let tcp = TcpSettings::default()
-            .set_nodelay(true)
-            .set_keepalive(keepalive);
-        #[cfg(target_os = "linux")]
-        let tcp = tcp.set_user_timeout(SILENCE);
-        Ok(address
-            .into_connection_info()?
-            .set_redis_settings(login)
-            .set_tcp_settings(tcp))
+    /// What the server lacks that limits need.
+    pub(super) async fn wants(&mut self, prefix: &str) -> Result<Vec<Want>, Fault> {
+        Ok(needs::look(&mut self.connection, prefix).await?)
     }
-}
 
-impl Link {
-    /// Sends the call and waits for its reply: by hash, and with the text where the server has lost the script.
-    ///
-    /// `lost` hears of a lost script, which is no failure of the call.
+    /// Sends the call and waits for its reply. `told` hears of a detour.
     pub(super) async fn call(
         &mut self,
         call: &Call,
-        lost: impl FnOnce(),
+        told: impl Fn(Detour),
     ) -> Result<Vec<u8>, Fault> {
-        let reply = match ask(&mut self.connection, &command("EVALSHA", &self.hash, call)).await {
-            Err(error) if error.code() == Some("NOSCRIPT") => {
-                lost();
-                ask(&mut self.connection, &command("EVAL", script::text(), call)).await?
+        let reply = match self.send(call, &told).await {
+            // The clock is the first that the script asks for: it has done nothing.
+            Err(error) if needs::is_refused(&error) && self.lost_the_time().await => {
+                told(Detour::NoTime);
+                self.send(call, &told).await?
             }
             reply => reply?,
         };
@@ -198,26 +205,63 @@ impl Link {
         }
     }
 
+    /// By hash, and with the text where the server has lost the script.
+    async fn send(&mut self, call: &Call, told: impl Fn(Detour)) -> Result<Value, RedisError> {
+        let by_hash = command("EVALSHA", &self.hash, call, self.clock);
+        match ask(&mut self.connection, &by_hash).await {
+            Err(error) if error.code() == Some("NOSCRIPT") => {
+                told(Detour::NoScript);
+                let by_text = command("EVAL", script::text(), call, self.clock);
+                ask(&mut self.connection, &by_text).await
+            }
+            reply => reply,
+        }
+    }
+
+    /// Whether it is the server's time that may not be asked for: from now on this machine's counts.
+    async fn lost_the_time(&mut self) -> bool {
+        let asked = self.clock == Clock::Server;
+        let time = redis::cmd("TIME");
+        if asked
+            && ask(&mut self.connection, &time)
+                .await
+                .is_err_and(|error| needs::is_refused(&error))
+        {
+            self.clock = Clock::Gateway;
+            return true;
+        }
+        false
+    }
+
     /// Asks for a sign of life.
     pub(super) async fn ping(&mut self) -> Result<(), Fault> {
         ask(&mut self.connection, &redis::cmd("PING")).await?;
         Ok(())
     }
 
-    /// Waits until the server closes the connection.
+    /// Waits until the server closes the connection, or is no longer the one to ask.
     pub(super) async fn lost(&mut self) -> Fault {
-        // When the sender is gone, so is the connection.
-        drop(self.lost.wait_for(|lost| *lost).await);
+        let replaced = async {
+            match &mut self.replaced {
+                Some(watch) => drop((&mut watch.0).await),
+                None => std::future::pending().await,
+            }
+        };
+        let (kind, detail) = tokio::select! {
+            // When the sender is gone, so is the connection.
+            _ = self.lost.wait_for(|lost| *lost) => ("unreachable", "the server closed the connection"),
+            () = replaced => ("readonly", "the sentinels name another master"),
+        };
         Fault {
-            kind: "unreachable",
-            detail: "the server closed the connection".to_owned(),
+            kind,
+            detail: detail.to_owned(),
             error: StoreError::Unreachable,
             connection: Connection::Useless,
         }
     }
 }
 
-fn command(name: &str, script: &str, call: &Call) -> Cmd {
+fn command(name: &str, script: &str, call: &Call, clock: Clock) -> Cmd {
     let keys = call.keys();
     let mut command = redis::cmd(name);
     command.arg(script).arg(keys.len());
@@ -225,64 +269,40 @@ fn command(name: &str, script: &str, call: &Call) -> Cmd {
         command.arg(key.as_str());
     }
     command.arg(call.packed());
+    if clock == Clock::Gateway {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH);
+        command.arg(Micros::from(now.unwrap_or_default()).get());
+    }
     command
 }
 
-async fn ask(connection: &mut MultiplexedConnection, command: &Cmd) -> Result<Value, RedisError> {
+impl Detour {
+    /// The label of `sluice_store_errors_total`.
+    pub(super) fn kind(self) -> &'static str {
+        match self {
+            Self::NoScript => "noscript",
+            Self::NoTime => "no_time",
+        }
+    }
+}
+
+impl std::fmt::Display for Detour {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::NoScript => "the server has lost the script; it is sent again",
+            Self::NoTime => {
+                "the user may not run time: the clock of this machine counts, and those of all gateways should agree"
+            }
+        })
+    }
+}
+
+pub(super) async fn ask(
+    connection: &mut MultiplexedConnection,
+    command: &Cmd,
+) -> Result<Value, RedisError> {
     connection
         .send_packed_command(command)
         .await
         .and_then(Value::extract_error)
-}
-
-impl Fault {
-    /// Nothing came in time.
-    pub(super) fn silent(detail: &str) -> Self {
-        Self {
-            kind: "timeout",
-            detail: detail.to_owned(),
-            error: StoreError::Timeout,
-            connection: Connection::Useless,
-        }
-    }
-
-    /// Something came that the script never says.
-    pub(super) fn garbled(detail: &str) -> Self {
-        Self {
-            kind: "protocol",
-            detail: detail.to_owned(),
-            error: StoreError::Refused,
-            connection: Connection::Useless,
-        }
-    }
-}
-
-impl From<RedisError> for Fault {
-    fn from(error: RedisError) -> Self {
-        use Connection::{Usable, Useless};
-        use StoreError::{Refused, Timeout, Unreachable};
-        let (kind, told, connection) = match (error.code(), error.kind()) {
-            _ if error.is_timeout() => ("timeout", Timeout, Useless),
-            (_, ErrorKind::Io) => ("unreachable", Unreachable, Useless),
-            (_, ErrorKind::Parse) => ("protocol", Refused, Useless),
-            (_, ErrorKind::AuthenticationFailed) => ("auth", Refused, Useless),
-            (Some("NOAUTH" | "WRONGPASS"), _) => ("auth", Refused, Useless),
-            // Not this server, or not yet: the address may lead to another one by now.
-            (Some("LOADING"), _) => ("loading", Refused, Useless),
-            (Some("READONLY"), _) => ("readonly", Refused, Useless),
-            (Some("MASTERDOWN"), _) => ("masterdown", Refused, Useless),
-            (Some("NOPERM"), _) => ("noperm", Refused, Usable),
-            (Some("OOM"), _) => ("oom", Refused, Usable),
-            (Some("MISCONF"), _) => ("misconf", Refused, Usable),
-            (Some("NOREPLICAS"), _) => ("noreplicas", Refused, Usable),
-            (Some("BUSY"), _) => ("busy", Refused, Usable),
-            _ => ("refused", Refused, Usable),
-        };
-        Self {
-            kind,
-            detail: error.to_string(),
-            error: told,
-            connection,
-        }
-    }
 }

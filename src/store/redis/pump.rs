@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use super::super::Shared;
 use super::batch::Batch;
-use super::connection::{Connection, Connector, Fault, Link};
+use super::connection::{Connector, Detour, Link};
+use super::fault::{Connection, Fault};
 use super::queue::{self, Queue};
 use super::script::{Call, ForeignValue};
 use crate::limit::algorithm::FixedWindow;
@@ -21,6 +22,8 @@ const CALL: Duration = Duration::from_millis(500);
 const TICK: Duration = Duration::from_millis(250);
 /// How long a connection may be idle before it is asked for a sign of life.
 const IDLE: Duration = Duration::from_secs(1);
+/// How often the secret that gateways share is looked after: it must outlive a database that is emptied.
+const RENEW: Duration = Duration::from_secs(10);
 /// The wait after the first failed attempt to connect, and after many.
 const BACKOFF: (Duration, Duration) = (Duration::from_millis(25), Duration::from_millis(500));
 
@@ -66,12 +69,10 @@ impl Pump {
     /// Makes a connection and tries it. Requests wait for it no longer than one deadline.
     async fn connect(&self) -> Result<Link, Fault> {
         let mut attempt = pin!(async {
-            let mut link = self.connector.connect(&self.shared.keys).await?;
-            let trial = self.trial()?;
-            let reply = tokio::time::timeout(CALL, link.call(&trial, || ()))
+            let mut link = self.connector.connect().await?;
+            tokio::time::timeout(CALL, self.introduce(&mut link))
                 .await
                 .unwrap_or_else(|_elapsed| Err(Fault::silent("no answer to a first call")))?;
-            decode(&reply, &trial)?;
             Ok(link)
         });
         if let Ok(made) = tokio::time::timeout(self.deadline, &mut attempt).await {
@@ -81,10 +82,34 @@ impl Pump {
         attempt.await
     }
 
+    /// The first questions on a connection: what the server lacks, what the secret is, and whether it counts.
+    async fn introduce(&self, link: &mut Link) -> Result<(), Fault> {
+        for want in link.wants(self.connector.prefix()).await? {
+            self.events.store_error(want.kind, &want.detail);
+        }
+        self.agree(link).await?;
+        self.try_out(link).await
+    }
+
+    /// Agrees on the secret that gateways share.
+    async fn agree(&self, link: &mut Link) -> Result<(), Fault> {
+        link.agree(&self.connector.secret_key(), &self.shared.keys)
+            .await
+    }
+
     /// Carries calls until the connection breaks or the handle is dropped.
     async fn serve(&self, link: &mut Link) -> Option<Fault> {
         let mut last = Instant::now();
+        let mut agreed = last;
         loop {
+            if agreed.elapsed() >= RENEW {
+                match self.wait(self.agree(link)).await {
+                    Err(fault) if fault.connection == Connection::Useless => return Some(fault),
+                    Err(fault) => self.report(&fault),
+                    Ok(()) => {}
+                }
+                agreed = Instant::now();
+            }
             tokio::select! {
                 biased;
                 () = self.queue.ready() => {}
@@ -114,11 +139,9 @@ impl Pump {
     async fn look_around(&self, link: &mut Link, last: &mut Instant) -> Result<(), Fault> {
         if self.shared.guard.claim_probe() {
             let started = Instant::now();
-            let trial = self.trial()?;
-            let reply = self.wait(link.call(&trial, || ())).await;
-            match reply.and_then(|reply| decode(&reply, &trial)) {
-                Ok(_) if started.elapsed() <= self.deadline => self.shared.guard.recovered(),
-                Ok(_) => {}
+            match self.wait(self.try_out(link)).await {
+                Ok(()) if started.elapsed() <= self.deadline => self.shared.guard.recovered(),
+                Ok(()) => {}
                 Err(fault) if fault.connection == Connection::Useless => return Err(fault),
                 Err(fault) => self.report(&fault),
             }
@@ -137,13 +160,9 @@ impl Pump {
     /// Sends a batch and hands out what comes back. Gives the fault after which the connection is of no use.
     async fn carry(&self, link: &mut Link, batch: Batch) -> Option<Fault> {
         let started = Instant::now();
-        let lost = || {
-            self.events.store_error(
-                "noscript",
-                &"the server has lost the script; it is sent again",
-            );
-        };
-        let reply = self.wait(link.call(batch.call(), lost)).await;
+        let reply = self
+            .wait(link.call(batch.call(), |detour| self.note(detour)))
+            .await;
         let took = started.elapsed();
         self.events.store_call(took, batch.requests());
         let fault = match reply.and_then(|reply| decode(&reply, batch.call())) {
@@ -192,8 +211,8 @@ impl Pump {
         ))
     }
 
-    /// A call that writes, as the calls of requests do, to a key of its own.
-    fn trial(&self) -> Result<Call, Fault> {
+    /// Makes a call that writes, as the calls of requests do, to a key of its own.
+    async fn try_out(&self, link: &mut Link) -> Result<(), Fault> {
         let meter = FixedWindow::new(1 << 32, Micros::SECOND)
             .map_err(|error| Fault::garbled(&error.to_string()))?;
         let mut call = Call::new();
@@ -206,7 +225,13 @@ impl Pump {
             limit: 0,
             spent: When::Admitted,
         }]);
-        Ok(call)
+        let reply = link.call(&call, |detour| self.note(detour)).await?;
+        decode(&reply, &call)?;
+        Ok(())
+    }
+
+    fn note(&self, detour: Detour) {
+        self.events.store_error(detour.kind(), &detour);
     }
 
     fn report(&self, fault: &Fault) {

@@ -23,6 +23,7 @@ const RECOVERY: Duration = Duration::from_secs(2);
 fn spec(server: &Server, deadline: Duration) -> StoreSpec {
     StoreSpec::Redis(RedisSpec {
         address: RedisAddress::Unix(server.socket()),
+        tls: None,
         username: None,
         password: None,
         database: 0,

@@ -51,6 +51,15 @@ impl Client {
         Self::over(TcpStream::connect(address).unwrap())
     }
 
+    /// From another address of the loopback network.
+    pub(crate) fn connect_from(source: [u8; 4], address: SocketAddr) -> Self {
+        let socket =
+            socket2::Socket::new(socket2::Domain::IPV4, socket2::Type::STREAM, None).unwrap();
+        socket.bind(&SocketAddr::from((source, 0)).into()).unwrap();
+        socket.connect(&address.into()).unwrap();
+        Self::over(TcpStream::from(socket))
+    }
+
     /// A client on a connection that the test has opened.
     pub(crate) fn over(stream: TcpStream) -> Self {
         stream.set_nodelay(true).unwrap();

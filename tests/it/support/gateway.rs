@@ -124,6 +124,20 @@ impl Gateway {
         self.child.id()
     }
 
+    /// How many files and sockets it has open.
+    pub(crate) fn open_files(&self) -> usize {
+        let files = std::fs::read_dir(format!("/proc/{}/fd", self.pid())).unwrap();
+        files.count()
+    }
+
+    /// How much memory it holds, in KiB.
+    pub(crate) fn memory(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap();
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let size = line.and_then(|line| line.split_whitespace().next());
+        size.unwrap().parse().unwrap()
+    }
+
     /// What it wrote to standard error.
     pub(crate) fn log(&self) -> String {
         self.log.lock().unwrap().clone()

@@ -1,14 +1,22 @@
 //! What the tests stand on: a real gateway process, a real `redis-server`, a scripted upstream, a client that sends bytes.
 
+mod authority;
 mod client;
 mod gateway;
+mod load;
+mod outage;
 mod redis;
+mod sentinel;
 mod upstream;
 mod ways;
 
+pub(crate) use authority::Authority;
 pub(crate) use client::{Client, Response, code, codes, get, parallel, raw, send};
 pub(crate) use gateway::{Gateway, signal};
-pub(crate) use redis::RedisServer;
+pub(crate) use load::Load;
+pub(crate) use outage::Outage;
+pub(crate) use redis::{RedisServer, free_address};
+pub(crate) use sentinel::Watched;
 pub(crate) use upstream::Upstream;
 pub(crate) use ways::{ALGORITHMS, Way, ways};
 

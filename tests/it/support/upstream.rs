@@ -57,7 +57,7 @@ impl Upstream {
         })
     }
 
-    /// Answers with these bytes, whatever is asked; closes when they say so.
+    /// Answers with these bytes, whatever is asked; closes when they say so, or are none.
     pub(crate) fn scripted(reply: &str) -> Self {
         let reply = reply.as_bytes().to_vec();
         Self::answering(move |_| reply.clone())
@@ -102,9 +102,10 @@ fn serve(stream: TcpStream, seen: &Mutex<Vec<Recorded>>, answer: &Answer) {
             seen.lock().unwrap().push(request.clone());
             answer(&request)
         };
-        let closes = String::from_utf8_lossy(&reply)
-            .to_ascii_lowercase()
-            .contains("connection: close");
+        let closes = reply.is_empty()
+            || String::from_utf8_lossy(&reply)
+                .to_ascii_lowercase()
+                .contains("connection: close");
         if writer.write_all(&reply).is_err() || closes {
             return;
         }
