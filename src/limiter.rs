@@ -6,6 +6,7 @@
 mod beside;
 mod meeting;
 mod outage;
+mod remembered;
 mod settle;
 mod slots;
 mod strike;
@@ -23,6 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use smallvec::SmallVec;
+use tokio::time::Instant;
 
 use crate::limit::key::{Ambiguous, Derived, Found, Identity};
 use crate::limit::{Charge, ChargeId, Key, Quota, Retry, Stake, When};
@@ -33,6 +35,7 @@ use crate::store::{Origin, Store, random_number};
 use crate::telemetry::{Decided, DecisionSource, LimitEvents};
 use crate::time::Micros;
 use meeting::{Asked, Meeting, Part};
+use remembered::Remembered;
 use settle::{Due, Settlement, Spent, Terms};
 use slots::Leases;
 use strike::Strike;
@@ -123,6 +126,7 @@ impl Refusal {
 #[derive(Debug)]
 pub struct Limiter {
     store: Store,
+    remembered: Remembered,
     /// What its requests hold at once.
     leases: Arc<Leases>,
     /// The number of the next charge. It begins anywhere, so that no two gateways give the same to one key.
@@ -138,6 +142,7 @@ impl Limiter {
         Ok(Self {
             leases: Leases::new(&store),
             store,
+            remembered: Remembered::default(),
             next: AtomicU64::new(random_number()?),
         })
     }
@@ -179,8 +184,11 @@ impl Limiter {
         if meeting.charges.is_empty() {
             return Ok(self.admission(meeting, Micros::ZERO, SmallVec::new()));
         }
+        self.recall(&mut meeting)?;
+        let sent = Instant::now();
         match self.store.admit(&meeting.charges).await {
             Ok(ruling) => {
+                self.remember(&meeting, &ruling, sent);
                 let mut spent: SmallVec<[Spent; 4]> = ruling
                     .receipts(&meeting.charges)
                     .map(|receipt| (Origin::Store, receipt))

@@ -8,7 +8,7 @@ use std::time::Duration;
 pub struct Route {
     /// Its name; left out, the text of its `match`.
     pub name: Arc<str>,
-    /// The upstream that answers: an index into [`Policy::upstreams`].
+    /// The upstream that answers: an index into [`Policy::upstreams`](super::Policy::upstreams).
     pub upstream: usize,
     /// The upstream's timeouts, with what the route says in their place.
     pub timeouts: UpstreamTimeouts,

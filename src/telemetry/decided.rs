@@ -63,6 +63,8 @@ impl Decided {
 pub enum DecisionSource {
     /// The store.
     Store,
+    /// This worker: it was told less than a second ago that the key is out.
+    Remembered,
     /// This process, while the store is away.
     Local,
     /// Nobody: the store is away and the limit says `allow`.
@@ -73,13 +75,20 @@ pub enum DecisionSource {
 
 impl DecisionSource {
     /// Every value, in the order of the declaration.
-    pub const ALL: [Self; 4] = [Self::Store, Self::Local, Self::Open, Self::Closed];
+    pub const ALL: [Self; 5] = [
+        Self::Store,
+        Self::Remembered,
+        Self::Local,
+        Self::Open,
+        Self::Closed,
+    ];
 
     /// Its name in metrics.
     #[must_use]
     pub const fn label(self) -> &'static str {
         match self {
             Self::Store => "store",
+            Self::Remembered => "remembered",
             Self::Local => "local",
             Self::Open => "open",
             Self::Closed => "closed",

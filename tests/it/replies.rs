@@ -160,7 +160,8 @@ fn only_rejections_by_an_amount_are_replaced() {
     );
     assert_eq!(rejected(&gateway, &["X-User: a"]).text(), "mine");
     redis.kill();
-    let answer = send(gateway.address, "GET", "/", &["X-User: a"], b"");
+    // Of another user, for whom nothing is remembered.
+    let answer = send(gateway.address, "GET", "/", &["X-User: b"], b"");
     assert_eq!(
         (answer.status, answer.field("content-type")),
         (503, Some("application/problem+json"))
