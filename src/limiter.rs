@@ -185,6 +185,7 @@ impl Limiter {
             return Ok(self.admission(meeting, Micros::ZERO, SmallVec::new()));
         }
         self.recall(&mut meeting)?;
+        self.tell_owed(&meeting.charges);
         let sent = Instant::now();
         match self.store.admit(&meeting.charges).await {
             Ok(ruling) => {
@@ -287,28 +288,6 @@ impl Limiter {
             });
         }
         self.ask_candidate(meeting, index, identity, cost);
-    }
-
-    /// Books what the store admitted in this process too, where a limit counts here while the store is away, so that
-    /// going over to it hands nobody a fresh allowance.
-    fn repeat_locally(&self, meeting: &Meeting<'_>, spent: &mut SmallVec<[Spent; 4]>) {
-        let Some(local) = self.store.local() else {
-            return;
-        };
-        if spent.is_empty() {
-            return;
-        }
-        let charges: SmallVec<[Charge; 4]> = meeting
-            .local_charges(local, |charge| {
-                spent.iter().any(|(_, receipt)| receipt.id == charge.id)
-            })
-            .collect();
-        let booked = local.spend(&charges);
-        spent.extend(
-            booked
-                .receipts(&charges)
-                .map(|receipt| (Origin::Local, receipt)),
-        );
     }
 
     fn admission(

@@ -5,17 +5,22 @@
 
 mod clock;
 pub mod guard;
+mod instances;
 pub mod memory;
+mod owed;
 pub mod redis;
 mod secret;
 
 use std::io;
+use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use smallvec::SmallVec;
+
 use crate::limit::key::KeyHasher;
-use crate::limit::{Charge, Receipt, Ruling};
+use crate::limit::{Charge, Cost, Key, Receipt, Ruling};
 use crate::policy::{Secret, StoreSpec};
 use crate::telemetry::Events;
 use crate::time::{Micros, Timestamp};
@@ -23,7 +28,9 @@ use crate::time::{Micros, Timestamp};
 use self::redis::{Redis, Servers};
 pub use clock::Clock;
 pub use guard::{Fallback, Guard, Health};
+use instances::Instances;
 pub use memory::Memory;
+use owed::Owed;
 use secret::Keys;
 pub(crate) use secret::random_number;
 
@@ -49,9 +56,11 @@ pub enum StoreError {
 pub struct Shared {
     /// The store itself, or what stands in for Redis while it is away.
     memory: Memory,
+    owed: Owed,
     health: Arc<Health>,
     /// None where the store is this process's memory.
     servers: Option<Servers>,
+    instances: Instances,
     keys: Keys,
     prefix: Arc<str>,
     /// By how many microseconds the store's clock was ahead of this process's when it last ruled.
@@ -65,6 +74,8 @@ pub enum Origin {
     Store,
     /// This process, in place of Redis.
     Local,
+    /// This process's account of what Redis is to be told when it is back.
+    Owed,
 }
 
 /// One worker's way to the store. Cheap to clone; when the last clone is dropped, its connection closes.
@@ -101,14 +112,19 @@ impl Shared {
             (None, StoreSpec::Redis(_)) => Keys::shared()?,
         };
         let health = Health::new(events.clone());
-        let servers = match spec {
-            StoreSpec::Memory { .. } => None,
-            StoreSpec::Redis(redis) => Some(Servers::new(redis, &health)),
+        let (servers, instances) = match spec {
+            StoreSpec::Memory { .. } => (None, Instances::one()),
+            StoreSpec::Redis(redis) => (
+                Some(Servers::new(redis, &health)),
+                Instances::of(redis, events)?,
+            ),
         };
         Ok(Arc::new(Self {
             memory: Memory::new(max_keys, clock, events.clone()),
+            owed: Owed::default(),
             health,
             servers,
+            instances,
             keys,
             prefix,
             ahead: AtomicI64::new(0),
@@ -140,6 +156,12 @@ impl Shared {
         }
     }
 
+    /// Among how many gateways the amounts are divided while the store is away.
+    #[must_use]
+    pub fn instances(&self) -> NonZeroU32 {
+        self.instances.count()
+    }
+
     /// The first part of every key.
     #[must_use]
     pub fn prefix(&self) -> &str {
@@ -155,7 +177,9 @@ impl Store {
         tokio::spawn(sweep(Arc::downgrade(shared)));
         let backend = match (spec, &shared.servers) {
             (StoreSpec::Redis(spec), Some(servers)) => {
-                Backend::Redis(Arc::new(Redis::open(spec, servers, shared, events)))
+                let redis = Arc::new(Redis::open(spec, servers, shared, events));
+                Instances::watch(shared, &redis);
+                Backend::Redis(redis)
             }
             (StoreSpec::Memory { .. } | StoreSpec::Redis(_), _) => Backend::Memory,
         };
@@ -202,12 +226,12 @@ impl Store {
         }
     }
 
-    /// Whether what it is told now would reach it.
+    /// Whether what it is told now of `key` would reach it.
     #[must_use]
-    pub fn is_reachable(&self) -> bool {
+    pub fn reaches(&self, key: &Key) -> bool {
         match &self.backend {
             Backend::Memory => true,
-            Backend::Redis(redis) => redis.is_reachable(),
+            Backend::Redis(redis) => redis.reaches(key),
         }
     }
 
@@ -220,11 +244,34 @@ impl Store {
         }
     }
 
+    /// Notes charges that this process granted while the store was away, with the meters of the store.
+    #[must_use]
+    pub fn owe(&self, granted: &[Charge]) -> SmallVec<[Receipt; 4]> {
+        self.shared.owed.grant(&self.shared.memory, granted)
+    }
+
+    /// Whether there may be such charges.
+    #[must_use]
+    pub fn owes_any(&self) -> bool {
+        self.shared.owed.is_any(&self.shared.memory)
+    }
+
+    /// Takes what is owed of the key of `charge`, if the store can be told; none: nothing that counts.
+    #[must_use]
+    pub fn take_owed(&self, charge: &Charge) -> Option<Cost> {
+        if !self.reaches(&charge.key) {
+            return None;
+        }
+        self.shared.owed.take(&self.shared.memory, charge)
+    }
+
     /// Gives charges back to the store that judged them. Never waits; where too many wait already, they are dropped and
     /// counted, which errs on the strict side.
     pub fn give_back(&self, origin: Origin, receipts: &[Receipt]) {
         match (&self.backend, origin) {
-            (Backend::Memory, _) | (_, Origin::Local) => self.shared.memory.give_back(receipts),
+            (Backend::Memory, _) | (_, Origin::Local | Origin::Owed) => {
+                self.shared.memory.give_back(receipts);
+            }
             (Backend::Redis(redis), Origin::Store) => redis.give_back(receipts),
         }
     }
@@ -237,13 +284,19 @@ impl Store {
                 // A correction is never given back: its receipt is of no use.
                 let _booked = self.shared.memory.spend(std::slice::from_ref(charge));
             }
+            (Backend::Redis(_), Origin::Owed) => {
+                let charge = std::slice::from_ref(charge);
+                let _booked = self.shared.owed.book(&self.shared.memory, charge);
+            }
             (Backend::Redis(redis), Origin::Store) => redis.spend(charge),
         }
     }
 
-    /// Waits until everything that was asked, spent and given back has reached the store, but no longer than `within`.
+    /// Says that this gateway ends, and waits until everything that was asked, spent and given back has reached the
+    /// store, but no longer than `within`.
     pub async fn flush(&self, within: Duration) {
         if let Backend::Redis(redis) = &self.backend {
+            self.shared.instances.leave(redis);
             redis.flush(within).await;
         }
     }

@@ -1,6 +1,7 @@
 //! What a file means, in plain words: for `sluice check`.
 
 mod amounts;
+mod outage;
 
 pub(super) use amounts::{at_once, calendar, sentence, then};
 
@@ -11,7 +12,7 @@ use hyper::header::LOCATION;
 use super::units::short;
 use crate::limit::key::IfMissing;
 use crate::policy::{
-    Choice, Cors, Credentials, HeaderFields, HostRule, IfDown, LegacyReset, Limit, LimitMode, Mode,
+    Choice, Cors, Credentials, HeaderFields, HostRule, LegacyReset, Limit, LimitMode, Mode,
     Origins, Policy, Preflight, RateLimitDialect, RedisAddress, Reply, ReplyBody, StoreSpec,
 };
 
@@ -227,15 +228,9 @@ fn describe(out: &mut String, limit: &Limit, words: &LimitWords, policy: &Policy
     if limit.preflight == Preflight::Free {
         line(out, "    CORS preflights are free of it");
     }
-    if matches!(policy.store, StoreSpec::Redis(_)) {
-        line(
-            out,
-            match limit.if_down {
-                IfDown::Allow => "    while the store is away: lets pass",
-                IfDown::Deny => "    while the store is away: answers 503",
-                IfDown::Local => "    while the store is away: counts in each gateway on its own",
-            },
-        );
+    if let StoreSpec::Redis(store) = &policy.store {
+        let outage = outage::outage(limit, store);
+        line(out, &format!("    while the store is away: {outage}"));
     }
 }
 

@@ -181,6 +181,24 @@ fn a_calendar_stands_beside_other_amounts_and_says_so_in_the_key() {
 }
 
 #[test]
+fn the_sum_of_what_gateways_admit_on_their_own_is_said() {
+    let store = |fields: &str| format!("store: {{redis: redis://cache{fields}}}\n");
+    let limit = with_limit("allow: '100 per minute, burst 20'");
+    let says = |text: String| read(&text).unwrap().explain();
+    let text = says(store(", instances: 3") + &limit);
+    let shares = "while the store is away: each of 3 gateways counts 34 of 100 per minute (20 at once), so 102 together (and 7 at once, so 21)";
+    assert!(text.contains(shares), "{text}");
+    let text = says(store("") + &limit);
+    let seen =
+        "while the store is away: each gateway counts on its own, its share among those last seen";
+    assert!(text.contains(seen), "{text}");
+    let plans = "allow: 10/s, plans: {from: header X-Plan, pro: 100/s}";
+    let text = says(store(", instances: 2") + &with_limit(plans));
+    let halves = "5 of 10 per second, so 10 together; plans and overrides likewise";
+    assert!(text.contains(halves), "{text}");
+}
+
+#[test]
 fn every_zone_makes_a_code_without_the_marks_of_a_key() {
     for zone in Calendar::zones() {
         let marks = |c: char| matches!(c, ':' | '{' | '}' | ',' | '@' | '=' | ' ');

@@ -22,7 +22,7 @@ impl Limiter {
         let strike = Strike {
             key: Key::of(self.store.shared().prefix(), identity, &limit.name, BLOCK),
             meter: then.meter(&held.meter),
-            local: then.meter(&held.local),
+            local: then.meter(&held.meter.divided(self.store.shared().instances())),
             id: self.next_id(),
         };
         meeting.charges.push(Charge {

@@ -1,5 +1,6 @@
 //! The limits that one request meets: what is asked of the store, and what each is told.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use smallvec::SmallVec;
@@ -10,7 +11,7 @@ use crate::limit::{Charge, Decision, Meter, Quota, Retry, Ruling, Stake, Verdict
 use crate::policy::{Limit, Policy};
 use crate::store::Memory;
 use crate::telemetry::{Decided, DecisionSource, LimitEvents};
-use crate::time::Micros;
+use crate::time::{Micros, Timestamp};
 
 /// One request among the limits of a policy.
 pub(super) struct Meeting<'p> {
@@ -57,17 +58,22 @@ impl Asked {
         }
     }
 
-    /// The meter of one gateway on its own.
-    fn local(self, limit: &Limit, local: &Memory) -> Option<Meter> {
+    /// The share of one of so many gateways.
+    fn share(
+        self,
+        limit: &Limit,
+        instances: NonZeroU32,
+        now: impl FnOnce() -> Timestamp,
+    ) -> Option<Meter> {
         let amount = match self.part {
             Part::Amount(amount) => limit.amounts.get(amount)?,
             Part::Block(amount) => {
-                let amount = &limit.amounts.get(amount)?.local;
-                return Some(limit.then.as_ref()?.meter(amount));
+                let meter = limit.amounts.get(amount)?.meter.divided(instances);
+                return Some(limit.then.as_ref()?.meter(&meter));
             }
             Part::Candidate => limit.candidate.as_ref()?,
         };
-        Some(amount.local_at(|| local.now()))
+        Some(amount.share_at(instances, now))
     }
 }
 
@@ -106,11 +112,12 @@ impl<'p> Meeting<'p> {
         }
     }
 
-    /// The charges that this process bears in place of the store, under the amount of one gateway, of those that `which`
-    /// picks.
+    /// The charges that this process bears in place of the store, under the share of one of `instances` gateways, of those
+    /// that `which` picks.
     pub(super) fn local_charges<'a>(
         &'a self,
         local: &'a Memory,
+        instances: NonZeroU32,
         which: impl Fn(&Charge) -> bool + 'a,
     ) -> impl Iterator<Item = Charge> + 'a {
         let asked = self.charges.iter().zip(&self.asked);
@@ -118,7 +125,7 @@ impl<'p> Meeting<'p> {
             let limit = self
                 .limit(asked.limit)
                 .filter(|limit| counts_locally(limit))?;
-            let meter = asked.local(limit, local)?;
+            let meter = asked.share(limit, instances, || local.now())?;
             which(charge).then(|| Charge {
                 meter,
                 ..charge.clone()

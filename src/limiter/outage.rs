@@ -6,8 +6,9 @@ use smallvec::SmallVec;
 
 use super::meeting::{Asked, Meeting};
 use super::settle::Spent;
+use super::slots::is_lease;
 use super::{Admission, Limiter, Refusal, counts_locally, stake};
-use crate::limit::{Charge, Stake};
+use crate::limit::{Charge, Stake, When};
 use crate::policy::IfDown;
 use crate::store::Origin;
 use crate::telemetry::{Decided, DecisionSource};
@@ -52,7 +53,9 @@ impl Limiter {
         let Some(local) = self.store.local() else {
             return Ok(self.admission(meeting, Micros::ZERO, SmallVec::new()));
         };
-        let charges: SmallVec<[Charge; 4]> = meeting.local_charges(local, |_| true).collect();
+        let instances = self.store.shared().instances();
+        let charges: SmallVec<[Charge; 4]> =
+            meeting.local_charges(local, instances, |_| true).collect();
         if charges.is_empty() {
             return Ok(self.admission(meeting, Micros::ZERO, SmallVec::new()));
         }
@@ -63,11 +66,67 @@ impl Limiter {
             .collect();
         let ruling = local.admit(&charges);
         let delay = meeting.weigh(&ruling, DecisionSource::Local)?;
-        let spent: SmallVec<[Spent; 4]> = ruling
+        let mut spent: SmallVec<[Spent; 4]> = ruling
             .receipts(&charges)
             .map(|receipt| (Origin::Local, receipt))
             .collect();
+        self.owe(&meeting, &mut spent);
         Ok(self.admission(meeting, delay, spent))
+    }
+
+    /// Books what the store admitted in this process too, where a limit counts here while the store is away, so that
+    /// going over to it hands nobody a fresh allowance.
+    pub(super) fn repeat_locally(&self, meeting: &Meeting<'_>, spent: &mut SmallVec<[Spent; 4]>) {
+        let Some(local) = self.store.local() else {
+            return;
+        };
+        if spent.is_empty() {
+            return;
+        }
+        let charges: SmallVec<[Charge; 4]> = meeting
+            .local_charges(local, self.store.shared().instances(), |charge| {
+                spent.iter().any(|(_, receipt)| receipt.id == charge.id)
+            })
+            .collect();
+        let booked = local.spend(&charges);
+        spent.extend(
+            booked
+                .receipts(&charges)
+                .map(|receipt| (Origin::Local, receipt)),
+        );
+    }
+
+    /// Notes what was granted here, so that the store can be told when it is back. Leases enter themselves there, and who
+    /// is blocked here is so only here.
+    fn owe(&self, meeting: &Meeting<'_>, spent: &mut SmallVec<[Spent; 4]>) {
+        let granted: SmallVec<[Charge; 4]> = meeting
+            .charges
+            .iter()
+            .filter(|charge| matches!(charge.spent, When::Admitted | When::Tried))
+            .filter(|charge| !is_lease(&charge.meter))
+            .filter(|charge| spent.iter().any(|(_, receipt)| receipt.id == charge.id))
+            .cloned()
+            .collect();
+        let owed = self.store.owe(&granted);
+        spent.extend(owed.into_iter().map(|receipt| (Origin::Owed, receipt)));
+    }
+
+    /// Tells the store, ahead of the first question about a key since it is back, what the key was granted meanwhile.
+    pub(super) fn tell_owed(&self, charges: &[Charge]) {
+        if !self.store.owes_any() {
+            return;
+        }
+        for charge in charges {
+            if let Some(cost) = self.store.take_owed(charge) {
+                let granted = Charge {
+                    cost,
+                    id: self.next_id(),
+                    spent: When::Settled,
+                    ..charge.clone()
+                };
+                self.store.spend(Origin::Store, &granted);
+            }
+        }
     }
 }
 

@@ -103,11 +103,10 @@ impl Leases {
 
     /// Renews what was not for the time of a heartbeat. What a store that is away is to be told waits until it is back.
     pub(super) fn renew(&self, now: Instant) {
-        let reachable = self.store.is_reachable();
         let mut due: Vec<(Origin, Charge)> = Vec::new();
         for ((_, origin), lease) in &mut *self.lock() {
-            let told = *origin == Origin::Local || reachable;
-            if told && due.len() < RENEWALS && lease.is_due(now) {
+            let told = || *origin == Origin::Local || self.store.reaches(&lease.receipt.key);
+            if due.len() < RENEWALS && lease.is_due(now) && told() {
                 lease.entered = Some(now);
                 due.push((*origin, lease.renewal()));
             }
@@ -174,7 +173,7 @@ impl Drop for Slots {
     }
 }
 
-fn is_lease(meter: &Meter) -> bool {
+pub(super) fn is_lease(meter: &Meter) -> bool {
     matches!(meter, Meter::Concurrency(_))
 }
 

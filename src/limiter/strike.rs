@@ -20,6 +20,8 @@ impl Strike {
         let meter = match origin {
             Origin::Store => self.meter,
             Origin::Local => self.local,
+            // Only this process blocks whom it alone struck.
+            Origin::Owed => return,
         };
         if cost.get() > 0 {
             let strike = Charge {

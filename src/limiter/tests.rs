@@ -1,9 +1,10 @@
 mod beside;
 mod cost;
+mod owed;
 mod slots;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -38,7 +39,19 @@ fn redis(socket: PathBuf, deadline: Duration) -> StoreSpec {
         prefix: Arc::from("sluice"),
         deadline,
         local_max_keys: 1000,
+        instances: Some(NonZeroU32::MIN),
     })
+}
+
+/// The same store, shared by so many gateways.
+fn among(instances: u32, store: StoreSpec) -> StoreSpec {
+    match store {
+        StoreSpec::Redis(spec) => StoreSpec::Redis(RedisSpec {
+            instances: NonZeroU32::new(instances),
+            ..spec
+        }),
+        memory @ StoreSpec::Memory { .. } => memory,
+    }
 }
 
 fn away() -> StoreSpec {
@@ -52,11 +65,10 @@ fn window(amount: u64) -> Meter {
     Meter::SlidingWindow(SlidingWindow::new(amount, Micros::new(3_600_000_000)).unwrap())
 }
 
-fn amount(quota: u64, local: u64) -> Amount {
+fn amount(quota: u64) -> Amount {
     let text: Arc<str> = Arc::from("test");
     Amount {
         meter: window(quota),
-        local: window(local),
         calendar: None,
         code: Arc::from("sw1h"),
         shown_as: Arc::clone(&text),
@@ -152,7 +164,7 @@ impl House {
     /// A house whose memory tells the time by `clock`.
     fn at(clock: Clock, policy: Policy) -> Self {
         let events = Events::new(&Registry::new());
-        let shared = Shared::new(&policy.store, None, clock, &events).unwrap();
+        let shared = Shared::new(&policy.store, policy.secret.as_ref(), clock, &events).unwrap();
         let cells = policy
             .limits
             .iter()
@@ -219,9 +231,8 @@ async fn a_calendar_holds_in_memory_and_while_the_store_is_away() {
     for store in [MEMORY, away()] {
         let held = Amount {
             meter,
-            local: meter,
             calendar: Some(Arc::clone(&calendar)),
-            ..amount(2, 2)
+            ..amount(2)
         };
         let house = House::new(policy(store, vec![limit("month", vec![held])]));
         assert_eq!(house.admit().await.unwrap().shown[0].quota.remaining, 1);
@@ -244,8 +255,8 @@ async fn all_limits_allow_or_none_spends() {
     let house = House::new(policy(
         MEMORY,
         vec![
-            limit("wide", vec![amount(10, 10)]),
-            limit("narrow", vec![amount(1, 1)]),
+            limit("wide", vec![amount(10)]),
+            limit("narrow", vec![amount(1)]),
         ],
     ));
     let admission = house.admit().await.unwrap();
@@ -273,12 +284,9 @@ async fn all_limits_allow_or_none_spends() {
 
 #[tokio::test]
 async fn an_amount_that_can_never_pass_says_so() {
-    let mut dear = limit("dear", vec![amount(5, 5)]);
+    let mut dear = limit("dear", vec![amount(5)]);
     dear.cost = CostRule::Fixed(Cost::new(6));
-    let house = House::new(policy(
-        MEMORY,
-        vec![dear, limit("spent", vec![amount(1, 1)])],
-    ));
+    let house = House::new(policy(MEMORY, vec![dear, limit("spent", vec![amount(1)])]));
     assert!(matches!(
         house.admit().await,
         Err(Refusal::Limited {
@@ -291,7 +299,7 @@ async fn an_amount_that_can_never_pass_says_so() {
 #[tokio::test]
 async fn a_limit_in_shadow_counts_and_shows_nothing() {
     for switch in [Mode::Enforce, Mode::Shadow] {
-        let mut shadow = limit("shadow", vec![amount(1, 1)]);
+        let mut shadow = limit("shadow", vec![amount(1)]);
         shadow.mode = if switch == Mode::Enforce {
             LimitMode::Shadow
         } else {
@@ -310,9 +318,9 @@ async fn a_limit_in_shadow_counts_and_shows_nothing() {
 
 #[tokio::test]
 async fn skipped_requests_spend_nothing() {
-    let mut excepted = limit("excepted", vec![amount(1, 1)]);
+    let mut excepted = limit("excepted", vec![amount(1)]);
     excepted.except = everything();
-    let mut skipped = policy(MEMORY, vec![limit("skipped", vec![amount(1, 1)])]);
+    let mut skipped = policy(MEMORY, vec![limit("skipped", vec![amount(1)])]);
     skipped.skip = everything();
     for policy in [policy(MEMORY, vec![excepted]), skipped] {
         let house = House::new(policy);
@@ -335,7 +343,7 @@ async fn a_missing_key_does_what_the_limit_says() {
     let with = |if_missing| {
         House::new(policy(
             MEMORY,
-            vec![per_header(limit("user", vec![amount(1, 1)]), if_missing)],
+            vec![per_header(limit("user", vec![amount(1)]), if_missing)],
         ))
     };
     let skip = with(IfMissing::Skip);
@@ -356,7 +364,7 @@ async fn a_missing_key_does_what_the_limit_says() {
 
 #[tokio::test]
 async fn a_key_that_comes_twice_is_refused() {
-    let user = per_header(limit("user", vec![amount(9, 9)]), IfMissing::Ip);
+    let user = per_header(limit("user", vec![amount(9)]), IfMissing::Ip);
     let house = House::new(policy(MEMORY, vec![user]));
     let twice = [("x-user-id", "a"), ("x-user-id", "b")];
     assert_eq!(
@@ -378,9 +386,8 @@ async fn a_queue_makes_the_request_wait() {
     let meter = Meter::Bucket(Bucket::new(spec).unwrap());
     let queue = Amount {
         meter,
-        local: meter,
         burst: Some(1),
-        ..amount(10, 10)
+        ..amount(10)
     };
     let house = House::new(policy(MEMORY, vec![limit("queue", vec![queue])]));
     assert_eq!(house.admit().await.unwrap().delay, Micros::ZERO);
@@ -392,7 +399,7 @@ async fn a_queue_makes_the_request_wait() {
 
 #[tokio::test]
 async fn settles_exactly_once() {
-    let house = House::new(policy(MEMORY, vec![limit("two", vec![amount(2, 2)])]));
+    let house = House::new(policy(MEMORY, vec![limit("two", vec![amount(2)])]));
     let left = |admission: &Admission| admission.shown[0].quota.remaining;
     let first = house.admit().await.unwrap();
     assert_eq!(left(&first), 1);
@@ -418,13 +425,13 @@ async fn settles_exactly_once() {
 async fn without_a_store_each_limit_does_as_it_says() {
     let says = |if_down| Limit {
         if_down,
-        ..limit("one", vec![amount(100, 1)])
+        ..limit("one", vec![amount(100)])
     };
-    let local = House::new(policy(away(), vec![says(IfDown::Local)]));
+    let local = House::new(policy(among(100, away()), vec![says(IfDown::Local)]));
     assert_eq!(
         local.admit().await.unwrap().shown[0].quota.remaining,
         0,
-        "under the amount of one gateway"
+        "under the share of one gateway"
     );
     assert!(matches!(local.admit().await, Err(Refusal::Limited { .. })));
 
@@ -460,12 +467,12 @@ async fn without_a_store_each_limit_does_as_it_says() {
 #[tokio::test]
 async fn without_a_store_local_limits_are_all_or_nothing() {
     let limits = vec![
-        limit("wide", vec![amount(9, 9)]),
+        limit("wide", vec![amount(9)]),
         Limit {
             if_down: IfDown::Allow,
-            ..limit("open", vec![amount(1, 1)])
+            ..limit("open", vec![amount(1)])
         },
-        limit("narrow", vec![amount(1, 1)]),
+        limit("narrow", vec![amount(1)]),
     ];
     let house = House::new(policy(away(), limits));
     house.admit().await.unwrap().settle(Outcome::NotSent);
@@ -490,7 +497,8 @@ async fn without_a_store_local_limits_are_all_or_nothing() {
 async fn going_over_to_this_process_is_no_fresh_allowance() {
     let mut server = Server::start(&[]).await;
     let store = redis(server.socket(), Duration::from_secs(5));
-    let house = House::new(policy(store, vec![limit("user", vec![amount(4, 2)])]));
+    let store = among(2, store);
+    let house = House::new(policy(store, vec![limit("user", vec![amount(4)])]));
     for _ in 0..2 {
         house.admit().await.unwrap().settle(Outcome::NotSent);
     }
@@ -515,14 +523,15 @@ async fn the_answer_gives_back_in_shadow_and_locally_too() {
     let counted = |mode| Limit {
         mode,
         count: Count::Answers(answers),
-        ..limit("failed", vec![amount(100, 1)])
+        ..limit("failed", vec![amount(100)])
     };
     let shadow = Limit {
-        amounts: vec![amount(1, 1)],
+        amounts: vec![amount(1)],
         ..counted(LimitMode::Shadow)
     };
     let shadow = House::new(policy(MEMORY, vec![shadow]));
-    let local = House::new(policy(away(), vec![counted(LimitMode::Enforce)]));
+    let store = among(100, away());
+    let local = House::new(policy(store, vec![counted(LimitMode::Enforce)]));
     for house in [&shadow, &local] {
         for status in [200, 302, 401] {
             let admission = house.admit().await.unwrap();

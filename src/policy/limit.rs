@@ -1,5 +1,6 @@
 //! What a limit means.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -93,8 +94,6 @@ impl Limit {
 pub struct Amount {
     /// The algorithm with its amounts.
     pub meter: Meter,
-    /// The same for one gateway on its own, while the store is away.
-    pub local: Meter,
     /// Whose windows they are, of an amount within a calendar's. The meters alone know none.
     pub calendar: Option<Arc<Calendar>>,
     /// CODE of the key: algorithm and window, as `sw60s`.
@@ -117,20 +116,16 @@ impl Amount {
     /// What the store is asked by, when its clock shows `now`.
     #[must_use]
     pub fn meter_at(&self, now: impl FnOnce() -> Timestamp) -> Meter {
-        self.at(self.meter, now)
-    }
-
-    /// The same for this gateway on its own.
-    #[must_use]
-    pub fn local_at(&self, now: impl FnOnce() -> Timestamp) -> Meter {
-        self.at(self.local, now)
-    }
-
-    fn at(&self, meter: Meter, now: impl FnOnce() -> Timestamp) -> Meter {
         match &self.calendar {
-            Some(calendar) => meter.around(calendar.around(now())),
-            None => meter,
+            Some(calendar) => self.meter.around(calendar.around(now())),
+            None => self.meter,
         }
+    }
+
+    /// The share of one of so many gateways, each of which counts on its own.
+    #[must_use]
+    pub fn share_at(&self, instances: NonZeroU32, now: impl FnOnce() -> Timestamp) -> Meter {
+        self.meter_at(now).divided(instances)
     }
 }
 

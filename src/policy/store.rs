@@ -1,5 +1,6 @@
 //! Where the state of the limits lives.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,6 +38,8 @@ pub struct RedisSpec {
     pub deadline: Duration,
     /// Bound on keys counted in this process while the store is away.
     pub local_max_keys: usize,
+    /// How many gateways share the amounts while the store is away; none: as many as were last seen in the store.
+    pub instances: Option<NonZeroU32>,
 }
 
 /// How a Redis is reached.

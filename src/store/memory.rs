@@ -140,6 +140,15 @@ impl Memory {
         }
     }
 
+    /// Forgets a key that it holds by itself, and tells how it stood and when.
+    pub(super) fn take(&self, key: &Key) -> Option<(State, Timestamp)> {
+        let held = lock(self.shards.get(self.shard_of(key))?)
+            .keys
+            .remove(key)?;
+        self.held.fetch_sub(1, Ordering::Relaxed);
+        Some((held.state, self.clock.now()))
+    }
+
     /// What its clock shows.
     #[must_use]
     pub fn now(&self) -> Timestamp {

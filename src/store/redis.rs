@@ -23,7 +23,7 @@ use tokio::time::Instant;
 
 use super::guard::{Guard, Health};
 use super::{Shared, StoreError};
-use crate::limit::{Charge, Receipt, Ruling};
+use crate::limit::{Charge, Key, Receipt, Ruling};
 use crate::policy::{RedisAddress, RedisSpec};
 use crate::telemetry::Events;
 pub(super) use cluster::Cluster;
@@ -125,11 +125,11 @@ impl Redis {
         }
     }
 
-    /// Whether what it is told now would reach it; of a cluster, any of it.
-    pub(super) fn is_reachable(&self) -> bool {
+    /// Whether what it is told now of `key` would reach it.
+    pub(super) fn reaches(&self, key: &Key) -> bool {
         match self {
             Self::One(lane) => lane.is_hopeful(),
-            Self::Cluster(cluster) => cluster.is_reachable(),
+            Self::Cluster(cluster) => cluster.is_hopeful(key.as_str()),
         }
     }
 
@@ -137,7 +137,7 @@ impl Redis {
     pub(super) async fn settled(&self, shared: &Shared) {
         let (hopeful, deadline) = match self {
             Self::One(lane) => (lane.is_hopeful(), lane.deadline),
-            Self::Cluster(cluster) => (cluster.is_hopeful(), cluster.deadline()),
+            Self::Cluster(cluster) => (cluster.is_hopeful(cluster.secret()), cluster.deadline()),
         };
         if hopeful {
             // Without it, this process counts under a secret of its own until the store is there.

@@ -154,6 +154,11 @@ impl Events {
         }
     }
 
+    /// How many gateways share the store, which changed.
+    pub fn instances(&self, instances: u32) {
+        tracing::info!(instances, "so many gateways share the store");
+    }
+
     /// A settlement was dropped because the queue was full.
     pub fn settlement_dropped(&self) {
         self.cells.settlements_dropped.add(1);

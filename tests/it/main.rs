@@ -42,6 +42,7 @@ mod reloading;
 mod remembering;
 mod replies;
 mod settling;
+mod sharing;
 mod skew;
 mod storing;
 mod trying;

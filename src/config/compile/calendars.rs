@@ -50,7 +50,6 @@ pub(super) fn amount(
     let meter = Meter::CalendarWindow(meter);
     Ok(Amount {
         meter,
-        local: meter,
         calendar: Some(Arc::clone(calendar)),
         code: Arc::from(code(calendar)),
         shown_as: Arc::clone(shown_as),

@@ -230,7 +230,6 @@ pub(super) fn amount(
             };
             let amount = Amount {
                 meter,
-                local: meter,
                 calendar: None,
                 code: Arc::from(code(plan, length)),
                 shown_as: shown_as(&units::short(length)),

@@ -12,7 +12,6 @@ pub(super) fn amount(rate: &RateDecl, shown_as: Arc<str>) -> Result<Amount, Inva
     let meter = Meter::Concurrency(Concurrency::new(rate.amount, LEASE)?);
     Ok(Amount {
         meter,
-        local: meter,
         calendar: None,
         code: Arc::from("cc"),
         shown_as,

@@ -4,6 +4,7 @@ mod cluster;
 mod sentinel;
 mod tls;
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,14 +16,25 @@ use super::limits::if_down;
 use crate::policy::{IfDown, RedisAddress, RedisSpec, Secret, StoreSpec, TlsSpec};
 
 const MAX_KEYS: usize = 1_000_000;
+/// So many gateways at most share a store.
+const MAX_INSTANCES: u64 = 10_000;
 const LONGEST_DEADLINE: Duration = Duration::from_secs(10);
 const STORE: Shape = Shape {
     what: "`store`",
     known: &[
-        "redis", "cluster", "sentinel", "memory", "username", "password", "tls", "prefix",
-        "deadline", "if_down",
+        "redis",
+        "cluster",
+        "sentinel",
+        "memory",
+        "username",
+        "password",
+        "tls",
+        "prefix",
+        "deadline",
+        "if_down",
+        "instances",
     ],
-    later: &["instances"],
+    later: &[],
 };
 /// The fields that say which store it is.
 const KINDS: [&str; 4] = ["redis", "cluster", "sentinel", "memory"];
@@ -90,6 +102,7 @@ fn at(address: RedisAddress, transport: Transport) -> RedisSpec {
         prefix: Arc::from("sluice"),
         deadline: Duration::from_millis(25),
         local_max_keys: MAX_KEYS,
+        instances: None,
     }
 }
 
@@ -136,7 +149,13 @@ fn mapping(node: &Node, found: &mut Findings) -> Option<(StoreSpec, IfDown)> {
 
 fn memory_of(fields: &Fields<'_>, memory: &Node, found: &mut Findings) -> StoreSpec {
     for name in [
-        "username", "password", "tls", "prefix", "deadline", "if_down",
+        "username",
+        "password",
+        "tls",
+        "prefix",
+        "deadline",
+        "if_down",
+        "instances",
     ] {
         if let Some((key, value)) = fields.entry(name) {
             if matches!(name, "username" | "password") {
@@ -181,6 +200,9 @@ fn redis_of(
             )
             .help("at most 10s");
     }
+    let instances = fields
+        .get("instances")
+        .and_then(|node| decode::number(node, "`instances`", 1, MAX_INSTANCES, found));
     let tls = fields.get("tls").and_then(|node| tls::read(node, found));
     let mut spec = spec?;
     if let Some((key, _)) = fields.entry("tls")
@@ -210,6 +232,9 @@ fn redis_of(
     spec.password = password.or(spec.password);
     spec.prefix = prefix.map_or(spec.prefix, |prefix| prefix.value);
     spec.deadline = deadline.map_or(spec.deadline, |deadline| deadline.value);
+    spec.instances = instances
+        .and_then(|given| u32::try_from(given.value).ok())
+        .and_then(NonZeroU32::new);
     Some(spec)
 }
 

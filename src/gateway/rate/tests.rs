@@ -12,7 +12,6 @@ use crate::limiter::Cause;
 
 fn amount(name: &str, meter: Meter, quota: u64, window: u64, burst: Option<u64>) -> Item {
     Item::compile(&Amount {
-        local: meter,
         meter,
         calendar: None,
         code: "x".into(),
@@ -113,7 +112,6 @@ fn one_amount() {
 fn windows_that_differ_in_length_have_no_w() {
     let meter = CalendarWindow::new(100, Micros::SECOND).unwrap();
     let month = Item::compile(&Amount {
-        local: Meter::CalendarWindow(meter),
         meter: Meter::CalendarWindow(meter),
         calendar: None,
         code: "x".into(),
@@ -242,7 +240,6 @@ fn what_is_at_once_has_no_window_and_nobody_knows_when_it_is_free() {
     let meter = Meter::Concurrency(Concurrency::new(20, LEASE).unwrap());
     let item = || {
         Item::compile(&Amount {
-            local: meter,
             meter,
             calendar: None,
             code: "cc".into(),

@@ -27,9 +27,8 @@ fn log(count: u64) -> Amount {
     let meter = Meter::SlidingLog(SlidingLog::new(count, Micros::SECOND).unwrap());
     Amount {
         meter,
-        local: meter,
         code: Arc::from("sl1s"),
-        ..amount(count, count)
+        ..amount(count)
     }
 }
 

@@ -12,7 +12,7 @@ fn answer(place: CostPlace, most: u32) -> CostRule {
 
 /// One limit of 100 units a window, in the store and in this process.
 fn house(store: StoreSpec, cost: CostRule) -> House {
-    let mut dear = limit("dear", vec![amount(100, 100)]);
+    let mut dear = limit("dear", vec![amount(100)]);
     dear.cost = cost;
     House::new(policy(store, vec![dear]))
 }
@@ -129,7 +129,7 @@ async fn what_is_cut_off_is_no_cheaper() {
 async fn an_answer_that_does_not_count_costs_nothing() {
     let mut answers = Answers::default();
     answers.insert(200);
-    let mut dear = limit("dear", vec![amount(100, 100)]);
+    let mut dear = limit("dear", vec![amount(100)]);
     dear.cost = answer(CostPlace::Header(TRAILER), 10);
     dear.count = Count::Answers(answers);
     let house = House::new(policy(MEMORY, vec![dear]));
@@ -160,7 +160,7 @@ async fn a_correction_reaches_redis_and_what_stands_in_for_it() {
 
 #[tokio::test]
 async fn every_window_of_a_limit_is_corrected() {
-    let mut dear = limit("dear", vec![amount(100, 100), amount(50, 50)]);
+    let mut dear = limit("dear", vec![amount(100), amount(50)]);
     dear.amounts[1].code = Arc::from("sw2h");
     dear.cost = answer(usage(), 10);
     let house = House::new(policy(MEMORY, vec![dear]));

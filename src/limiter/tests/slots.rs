@@ -9,14 +9,12 @@ use crate::limit::algorithm::{Concurrency, HEARTBEAT, LEASE};
 
 const EPOCH: u64 = 1_796_069_731_123_456;
 
-fn at_once(slots: u64, local: u64) -> Amount {
-    let meter = |slots| Meter::Concurrency(Concurrency::new(slots, LEASE).unwrap());
+fn at_once(slots: u64) -> Amount {
     Amount {
-        meter: meter(slots),
-        local: meter(local),
+        meter: Meter::Concurrency(Concurrency::new(slots, LEASE).unwrap()),
         code: Arc::from("cc"),
         window: None,
-        ..amount(slots, local)
+        ..amount(slots)
     }
 }
 
@@ -62,7 +60,7 @@ async fn is_full(house: &House) -> bool {
 
 #[tokio::test]
 async fn a_slot_is_held_until_the_answer_has_ended() {
-    let (house, _) = house(vec![limit("now", vec![at_once(1, 1)])]);
+    let (house, _) = house(vec![limit("now", vec![at_once(1)])]);
     let admission = house.admit().await.unwrap();
     assert_eq!(admission.shown[0].quota.remaining, 0);
     assert!(is_full(&house).await);
@@ -78,8 +76,8 @@ async fn a_slot_is_held_until_the_answer_has_ended() {
 #[tokio::test]
 async fn every_end_frees_the_slot_and_spends_nothing_else() {
     let limits = vec![
-        limit("now", vec![at_once(1, 1)]),
-        limit("rate", vec![amount(100, 100)]),
+        limit("now", vec![at_once(1)]),
+        limit("rate", vec![amount(100)]),
     ];
     let (house, _) = house(limits);
     let ends: [fn(Admission); 4] = [
@@ -99,8 +97,8 @@ async fn every_end_frees_the_slot_and_spends_nothing_else() {
 #[tokio::test]
 async fn a_refused_request_holds_nothing() {
     let limits = vec![
-        limit("now", vec![at_once(5, 5)]),
-        limit("rate", vec![amount(1, 1)]),
+        limit("now", vec![at_once(5)]),
+        limit("rate", vec![amount(1)]),
     ];
     let (house, _) = house(limits);
     drop(house.admit().await.unwrap());
@@ -114,7 +112,7 @@ async fn a_refused_request_holds_nothing() {
 
 #[tokio::test]
 async fn a_heartbeat_keeps_what_is_under_way_and_nothing_else() {
-    let (house, clock) = house(vec![limit("now", vec![at_once(2, 2)])]);
+    let (house, clock) = house(vec![limit("now", vec![at_once(2)])]);
     let long = answered(house.admit().await.unwrap());
     drop(house.admit().await.unwrap());
     let began = Instant::now();
@@ -132,7 +130,7 @@ async fn a_heartbeat_keeps_what_is_under_way_and_nothing_else() {
 
 #[tokio::test]
 async fn without_a_heartbeat_a_lease_ends() {
-    let (house, clock) = house(vec![limit("now", vec![at_once(1, 1)])]);
+    let (house, clock) = house(vec![limit("now", vec![at_once(1)])]);
     let _held = house.admit().await.unwrap();
     clock.fetch_add(LEASE.get() - 1, Ordering::Relaxed);
     assert!(is_full(&house).await);
@@ -142,7 +140,7 @@ async fn without_a_heartbeat_a_lease_ends() {
 
 #[tokio::test]
 async fn a_request_that_ends_in_time_costs_no_renewal() {
-    let (house, clock) = house(vec![limit("now", vec![at_once(1, 1)])]);
+    let (house, clock) = house(vec![limit("now", vec![at_once(1)])]);
     let _held = house.admit().await.unwrap();
     house.limiter.leases.renew(Instant::now());
     clock.fetch_add(LEASE.get(), Ordering::Relaxed);
@@ -151,7 +149,7 @@ async fn a_request_that_ends_in_time_costs_no_renewal() {
 
 #[tokio::test]
 async fn a_limit_in_shadow_holds_what_it_would_have_held() {
-    let mut shadow = limit("now", vec![at_once(1, 1)]);
+    let mut shadow = limit("now", vec![at_once(1)]);
     shadow.mode = LimitMode::Shadow;
     let (house, _) = house(vec![shadow]);
     let first = house.admit().await.unwrap();
@@ -165,7 +163,8 @@ async fn a_limit_in_shadow_holds_what_it_would_have_held() {
 
 #[tokio::test]
 async fn while_the_store_is_away_slots_are_counted_here() {
-    let house = House::new(policy(away(), vec![limit("now", vec![at_once(9, 2)])]));
+    let limits = vec![limit("now", vec![at_once(9)])];
+    let house = House::new(policy(among(5, away()), limits));
     let first = answered(house.admit().await.unwrap());
     let second = house.admit().await.unwrap();
     assert!(is_full(&house).await);
@@ -178,7 +177,7 @@ async fn while_the_store_is_away_slots_are_counted_here() {
 async fn what_redis_granted_is_held_in_both_and_freed_in_both() {
     let server = Server::start(&[]).await;
     let store = redis(server.socket(), Duration::from_secs(5));
-    let house = House::new(policy(store, vec![limit("now", vec![at_once(2, 2)])]));
+    let house = House::new(policy(store, vec![limit("now", vec![at_once(2)])]));
     let first = answered(house.admit().await.unwrap());
     let second = house.admit().await.unwrap();
     assert!(is_full(&house).await);
@@ -208,13 +207,13 @@ async fn left_in_redis(house: &House, expected: u64) {
 async fn what_was_granted_while_the_store_was_away_is_entered_there_when_it_is_back() {
     let mut server = Server::absent(&[]);
     let store = redis(server.socket(), Duration::from_secs(5));
-    let house = House::new(policy(store, vec![limit("now", vec![at_once(3, 20)])]));
+    let house = House::new(policy(store, vec![limit("now", vec![at_once(3)])]));
     let held = answered(house.admit().await.unwrap());
     let short = house.admit().await.unwrap();
-    assert_eq!(short.shown[0].quota.remaining, 18, "granted here");
+    assert_eq!(short.shown[0].quota.remaining, 1, "granted here");
     drop(short);
     server.up().await;
-    while !house.limiter.store.is_reachable() {
+    while !house.limiter.store.reaches(&Key::new("any")) {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     house.limiter.leases.renew(Instant::now());
@@ -227,7 +226,7 @@ async fn what_was_granted_while_the_store_was_away_is_entered_there_when_it_is_b
 async fn what_redis_has_lost_is_entered_again() {
     let server = Server::start(&[]).await;
     let store = redis(server.socket(), Duration::from_secs(5));
-    let house = House::new(policy(store, vec![limit("now", vec![at_once(3, 3)])]));
+    let house = House::new(policy(store, vec![limit("now", vec![at_once(3)])]));
     let held = answered(house.admit().await.unwrap());
     server.command(None, &["FLUSHALL"]).await;
     left_in_redis(&house, 2).await;

@@ -28,7 +28,6 @@ fn limited(mut policy: Policy, meter: Meter, quota: u64, cost: u32) -> Policy {
         },
         per_words: "client address".into(),
         amounts: vec![Amount {
-            local: meter,
             meter,
             calendar: None,
             code: "x60s".into(),

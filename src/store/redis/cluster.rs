@@ -65,13 +65,14 @@ impl Cluster {
         self.deadline
     }
 
-    /// Whether the node that has the shared secret answers, or is about to.
-    pub(super) fn is_hopeful(&self) -> bool {
-        self.router.is_hopeful(&self.secret)
+    /// Whether the node that has `key` answers, or is about to.
+    pub(super) fn is_hopeful(&self, key: &str) -> bool {
+        self.router.is_hopeful(key)
     }
 
-    pub(super) fn is_reachable(&self) -> bool {
-        self.router.is_reachable()
+    /// The key of the secret that the gateways share.
+    pub(super) fn secret(&self) -> &str {
+        &self.secret
     }
 
     pub(super) async fn idle(&self) {

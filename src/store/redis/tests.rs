@@ -30,6 +30,7 @@ fn spec(server: &Server, deadline: Duration) -> StoreSpec {
         prefix: Arc::from("sluice"),
         deadline,
         local_max_keys: 1000,
+        instances: Some(std::num::NonZeroU32::MIN),
     })
 }
 

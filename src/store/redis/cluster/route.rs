@@ -228,19 +228,13 @@ impl Router {
         }
     }
 
-    /// Whether someone waits, and has reason to, for the node of `key`.
+    /// Whether the node of `key` answers, or is about to.
     pub(super) fn is_hopeful(&self, key: &str) -> bool {
         let map = self.topology.map();
         match map.owner(Slot::of(key)) {
             Some(node) => self.lane(node).is_ok_and(|lane| lane.is_hopeful()),
             None => !self.topology.is_lost(),
         }
-    }
-
-    /// Whether any node answers, or is about to.
-    pub(super) fn is_reachable(&self) -> bool {
-        let lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
-        lanes.values().any(|open| open.lane.is_hopeful())
     }
 
     /// Waits until nothing waits nor travels.
