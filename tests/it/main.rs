@@ -44,4 +44,5 @@ mod replies;
 mod settling;
 mod skew;
 mod storing;
+mod together;
 mod trying;
