@@ -79,6 +79,15 @@ impl Gateway {
         }
     }
 
+    /// The same gateway, where only so many requests wait their turn at once.
+    #[cfg(test)]
+    pub(crate) fn with_room_for(self, waiting: usize) -> Self {
+        Self {
+            turns: Turns::of(waiting),
+            ..self
+        }
+    }
+
     /// The events of this worker.
     #[must_use]
     pub fn events(&self) -> &Events {

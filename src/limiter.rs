@@ -156,6 +156,9 @@ impl Limiter {
     /// Judges a request against every limit that it meets: all allow and all spend, or none does. `events` are the cells
     /// of the policy's limits, by index; each limit that matches counts one decision.
     ///
+    /// A rejection may be answered from memory: where the store said less than a second ago that a key is out, it is not
+    /// asked, and only the limits that are known to be over count a decision.
+    ///
     /// Dropped while it waits for the store, it spends nothing.
     ///
     /// # Errors

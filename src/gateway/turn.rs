@@ -29,7 +29,7 @@ impl Default for Turns {
 }
 
 impl Turns {
-    fn of(bound: usize) -> Self {
+    pub(super) fn of(bound: usize) -> Self {
         Self {
             waiting: Cell::new(0),
             bound,

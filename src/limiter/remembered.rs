@@ -32,7 +32,7 @@ const WAYS: usize = 4;
 pub(super) struct Remembered {
     sets: RefCell<Box<[Set]>>,
     hasher: RandomState,
-    /// When the last of them ends: until something is remembered, nothing is looked for.
+    /// When the last of them ends: after that nothing is looked for.
     ends: Cell<Option<Instant>>,
 }
 
@@ -44,7 +44,7 @@ type Set = [Option<Rejection>; WAYS];
 struct Rejection {
     key: Key,
     meter: Meter,
-    /// What was asked: a lower cost might pass.
+    /// What was asked: a lower cost might pass, and a higher one might never.
     cost: Cost,
     retry: Micros,
     quota: Quota,
@@ -105,20 +105,17 @@ impl Remembered {
         }
     }
 
-    /// Whether anything was ever kept.
-    pub(super) fn holds_any(&self) -> bool {
-        self.ends.get().is_some()
+    /// Whether anything may be told again at `now`.
+    pub(super) fn holds_any(&self, now: Instant) -> bool {
+        self.ends.get().is_some_and(|ends| ends > now)
     }
 
     /// What the store would say to `charge` at `now`, if it is known to be out.
     pub(super) fn recall(&self, charge: &Charge, now: Instant) -> Option<Decision> {
-        if self.ends.get().is_none_or(|ends| ends <= now) {
-            return None;
-        }
         let sets = self.sets.borrow();
         let set = sets.get(self.set_of(&charge.key))?;
         let known = set.iter().flatten().find(|known| known.key == charge.key)?;
-        let holds = known.ends > now && known.meter == charge.meter && known.cost <= charge.cost;
+        let holds = known.ends > now && known.meter == charge.meter && known.cost == charge.cost;
         if !holds || charge.stake != Stake::Binding {
             return None;
         }
@@ -145,10 +142,10 @@ impl Limiter {
     /// the request, the store is asked.
     pub(super) fn recall(&self, meeting: &mut Meeting<'_>) -> Result<(), Refusal> {
         let heard = |charge: &Charge| matches!(charge.spent, When::Admitted | When::Settled);
-        if !self.remembered.holds_any() || !meeting.charges.iter().all(heard) {
+        let now = Instant::now();
+        if !self.remembered.holds_any(now) || !meeting.charges.iter().all(heard) {
             return Ok(());
         }
-        let now = Instant::now();
         let known = meeting.charges.iter().zip(&meeting.asked);
         let known = known
             .filter_map(|(charge, asked)| Some((*asked, self.remembered.recall(charge, now)?)));
@@ -251,12 +248,25 @@ mod tests {
     }
 
     #[test]
-    fn only_the_same_question_or_a_dearer_one_is_answered() {
+    fn nothing_is_looked_for_after_the_last_has_ended() {
+        let remembered = Remembered::default();
+        let sent = Instant::now();
+        assert!(!remembered.holds_any(sent));
+        remembered.keep(&charge("a", 5, 1), &rejected(300_000), sent, sent);
+        remembered.keep(&charge("b", 5, 1), &rejected(100_000), sent, sent);
+        let almost = sent + Duration::from_micros(299_999);
+        assert!(remembered.holds_any(almost));
+        assert!(!remembered.holds_any(sent + Duration::from_millis(300)));
+    }
+
+    #[test]
+    fn only_the_same_question_is_answered() {
         let remembered = Remembered::default();
         let sent = Instant::now();
         remembered.keep(&charge("a", 5, 2), &rejected(9_000_000), sent, sent);
-        assert!(remembered.recall(&charge("a", 5, 3), sent).is_some());
-        for other in [charge("a", 5, 1), charge("a", 6, 2), charge("b", 5, 2)] {
+        assert!(remembered.recall(&charge("a", 5, 2), sent).is_some());
+        let (cheaper, dearer) = (charge("a", 5, 1), charge("a", 5, 3));
+        for other in [cheaper, dearer, charge("a", 6, 2), charge("b", 5, 2)] {
             assert_eq!(remembered.recall(&other, sent), None);
         }
         let watching = Charge {

@@ -7,3 +7,4 @@ mod harness;
 mod limits;
 mod records;
 mod uploads;
+mod waiting;

@@ -195,12 +195,20 @@ impl Server {
     }
 }
 
-/// The server of this run: the same tests are built twice, for Redis and for Valkey.
+/// The server of this run: the same tests are built twice, for Redis and for Valkey, and the bench is about Redis.
 fn program() -> String {
-    if env!("CARGO_CRATE_NAME") == "differential" {
-        return "redis-server".to_owned();
+    program_of(
+        env!("CARGO_CRATE_NAME"),
+        std::env::var("SLUICE_VALKEY").ok(),
+    )
+}
+
+/// The server that `crate_name` is about; `valkey` is where that one is.
+fn program_of(crate_name: &str, valkey: Option<String>) -> String {
+    match crate_name {
+        "differential_valkey" => valkey.unwrap_or_else(|| "valkey-server".to_owned()),
+        _ => "redis-server".to_owned(),
     }
-    std::env::var("SLUICE_VALKEY").unwrap_or_else(|_| "valkey-server".to_owned())
 }
 
 /// The numbers packed in `bytes`.
@@ -218,5 +226,18 @@ impl Drop for Server {
         drop(self.process.kill());
         drop(self.process.wait());
         drop(std::fs::remove_dir_all(&self.directory));
+    }
+}
+
+#[test]
+fn only_the_tests_on_valkey_ask_it() {
+    let valkey = || Some("/opt/valkey-server".to_owned());
+    assert_eq!(
+        program_of("differential_valkey", valkey()),
+        "/opt/valkey-server"
+    );
+    assert_eq!(program_of("differential_valkey", None), "valkey-server");
+    for other in ["differential", "redis"] {
+        assert_eq!(program_of(other, valkey()), "redis-server");
     }
 }

@@ -2,46 +2,15 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener};
-use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use crate::support::{
-    Client, Gateway, RedisServer, Upstream, code, codes, eventually, parallel, send,
+    Client, Gate, Gateway, RedisServer, Upstream, code, codes, eventually, held, parallel, send,
 };
 
 const REQUEST: &[u8] = b"GET / HTTP/1.1\r\nHost: api.example.test\r\n\r\n";
 const SOON: Duration = Duration::from_secs(5);
-
-/// Lets so many through; the others wait.
-#[derive(Clone, Default)]
-struct Gate(Arc<(Mutex<usize>, Condvar)>);
-
-impl Gate {
-    fn open(&self, more: usize) {
-        *self.0.0.lock().unwrap() += more;
-        self.0.1.notify_all();
-    }
-
-    fn pass(&self) {
-        let mut left = self.0.0.lock().unwrap();
-        while *left == 0 {
-            left = self.0.1.wait(left).unwrap();
-        }
-        *left -= 1;
-    }
-}
-
-/// An upstream that answers when the gate lets it.
-fn held() -> (Upstream, Gate) {
-    let gate = Gate::default();
-    let inside = gate.clone();
-    let upstream = Upstream::answering(move |_| {
-        inside.pass();
-        b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok".to_vec()
-    });
-    (upstream, gate)
-}
 
 /// An upstream that sends the head and half of the body, and the other half when the gate lets it.
 fn halved() -> (String, Gate) {

@@ -45,4 +45,5 @@ mod settling;
 mod sharing;
 mod skew;
 mod storing;
+mod together;
 mod trying;

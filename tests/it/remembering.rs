@@ -2,10 +2,9 @@
 
 use std::io::Write;
 use std::net::TcpStream;
-use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
-use crate::support::{Client, Gateway, RedisServer, Upstream, codes, eventually};
+use crate::support::{Client, Gateway, RedisServer, Upstream, code, codes, eventually, held, send};
 
 /// How many scripts the server has run.
 fn calls(redis: &RedisServer) -> u64 {
@@ -64,21 +63,66 @@ fn a_key_that_came_free_elsewhere_is_asked_for_within_a_second() {
     });
 }
 
-/// Answers 200 once the door is open.
-fn behind(door: &Arc<(Mutex<bool>, Condvar)>) -> Upstream {
-    let door = Arc::clone(door);
-    Upstream::answering(move |_| {
-        let (open, opened) = &*door;
-        drop(opened.wait_while(open.lock().unwrap(), |open| !*open));
-        b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n".to_vec()
-    })
+#[test]
+fn a_reload_that_raises_the_amount_lets_a_client_in_at_once() {
+    let (redis, upstream) = (RedisServer::start(), Upstream::echo());
+    let yaml = |amount: u64| {
+        format!(
+            "workers: 1\n{}\nupstream: {}\nlimits:\n  one:\n    per: ip\n    allow: {amount} per hour\n",
+            redis.store(),
+            upstream.url()
+        )
+    };
+    let gateway = Gateway::start(&yaml(1));
+    assert_eq!(code(gateway.address, "/", &[]), 200);
+    let (before, begun) = (calls(&redis), Instant::now());
+    // The first of these is judged by the store, and remembered.
+    assert_eq!(codes(9, gateway.address, "/", &[]), [429; 9]);
+    let promised = begun.elapsed().as_secs() + 1;
+    assert!(calls(&redis) - before <= promised, "the key is remembered");
+    gateway.reload(&yaml(5), "ok");
+    assert_eq!(
+        codes(5, gateway.address, "/", &[]),
+        [200, 200, 200, 200, 429]
+    );
+}
+
+#[test]
+fn a_dearer_request_is_told_what_is_true_of_it() {
+    let (redis, upstream) = (RedisServer::start(), Upstream::echo());
+    let gateway = Gateway::start(&format!(
+        "workers: 1\ntrusted_proxies: [127.0.0.1]\n{}\nupstream: {}\nlimits:\n  one:\n    per: ip\n    allow: 10 per hour\n    cost: request header X-Cost, at most 50, else 1\n",
+        redis.store(),
+        upstream.url()
+    ));
+    let ask = |cost: u64| {
+        let answer = send(
+            gateway.address,
+            "GET",
+            "/",
+            &[&format!("X-Cost: {cost}")],
+            b"",
+        );
+        (answer.status, answer.field("retry-after").is_some())
+    };
+    assert_eq!(ask(8), (200, false));
+    assert_eq!(ask(3), (429, true));
+    assert_eq!(ask(3), (429, true));
+    let remembered = "sluice_decision_source_total{limit=\"one\",source=\"remembered\"}";
+    eventually("it is remembered", Duration::from_secs(20), || {
+        ask(3);
+        (gateway.metrics().value(remembered) > 0.0).then_some(())
+    });
+    assert_eq!(ask(11), (429, false), "waiting does not help");
+    assert_eq!(ask(2), (200, false), "what is cheaper passes");
+    let never = "sluice_decisions_total{decision=\"never\",limit=\"one\"}";
+    assert_eq!(gateway.metrics().value(never), 1.0);
 }
 
 #[test]
 fn what_can_come_back_is_never_remembered() {
     let redis = RedisServer::start();
-    let door = Arc::new((Mutex::new(false), Condvar::new()));
-    let upstream = behind(&door);
+    let (upstream, gate) = held();
     let yaml = format!(
         "workers: 1\n{}\nupstream: {}\nlimits:\n  failed:\n    per: ip\n    allow: 5 per hour\n    count: responses 401\n",
         redis.store(),
@@ -96,8 +140,7 @@ fn what_can_come_back_is_never_remembered() {
         (upstream.seen().len() == 5).then_some(())
     });
     assert_eq!(codes(1, b.address, "/", &[]), [429], "all are reserved");
-    *door.0.lock().unwrap() = true;
-    door.1.notify_all();
+    gate.open(100);
     for stream in held {
         assert_eq!(Client::over(stream).read("GET").unwrap().status, 200);
     }

@@ -147,15 +147,8 @@ impl<'f> Amounts<'f> {
 }
 
 fn rates(allows: &[&Allow]) -> Vec<At<RateDecl>> {
-    allows
-        .iter()
-        .filter_map(|allow| match allow {
-            Allow::Rates(rates) => Some(rates),
-            Allow::Unlimited => None,
-        })
-        .flatten()
-        .cloned()
-        .collect()
+    let rates = allows.iter().flat_map(|allow| allow.rates());
+    rates.cloned().collect()
 }
 
 /// What each plan gets, and the same in words.

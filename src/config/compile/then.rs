@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use super::super::decode::At;
 use super::super::explain;
 use super::super::file::{Allow, File, LimitDecl};
 use super::super::report::Findings;
-use super::super::units::{self, RateDecl};
+use super::super::units;
 use super::meters;
 use super::routes::Routes;
 use crate::limit::algorithm::{Block, InvalidMeter};
@@ -21,10 +20,18 @@ pub(super) fn block(
     found: &mut Findings,
 ) -> Option<(Then, String)> {
     let typed = decl.then.as_ref()?;
+    let Some(first) = amounts.first() else {
+        found
+            .error(
+                typed.span,
+                "nobody goes over a limit that is unlimited for everybody",
+            )
+            .help("give it an amount, or remove `then`");
+        return None;
+    };
     let every = Count::Every;
     let count = decl.count.as_ref().map_or(&every, |count| &count.value.0);
     let begins = Begins::of(count, cost);
-    let first = amounts.first()?;
     let (count, within) = match (begins, typed.value.after) {
         (Begins::Answers, Some(_)) => {
             found
@@ -71,10 +78,7 @@ pub(super) fn candidate(
     found: &mut Findings,
 ) -> Option<(Amount, String)> {
     let tried = decl.candidate.as_ref()?;
-    let mut rates: Vec<At<RateDecl>> = match &decl.allow {
-        Some(Allow::Rates(rates)) => rates.clone(),
-        Some(Allow::Unlimited) | None => Vec::new(),
-    };
+    let mut rates = decl.allow.as_ref().map_or(&[][..], Allow::rates).to_vec();
     rates.push(tried.clone());
     // What is wrong with the limit itself was noted with its amounts; what is wrong now is the candidate.
     let plan = meters::plan(decl, &rates, file, routes, &mut Findings::default())

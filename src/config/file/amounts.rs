@@ -13,6 +13,16 @@ pub(in crate::config) enum Allow {
     Rates(Vec<At<RateDecl>>),
 }
 
+impl Allow {
+    /// Its amounts; of `unlimited`, none.
+    pub(in crate::config) fn rates(&self) -> &[At<RateDecl>] {
+        match self {
+            Self::Unlimited => &[],
+            Self::Rates(rates) => rates,
+        }
+    }
+}
+
 /// The word of `algorithm`.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(in crate::config) enum Algorithm {

@@ -54,6 +54,19 @@ pub(in crate::config) struct LimitDecl {
     pub(in crate::config) reply: Reply,
 }
 
+impl LimitDecl {
+    /// Every amount that it enforces: of `allow`, of its plans and of its overrides.
+    pub(super) fn rates(&self) -> impl Iterator<Item = &At<RateDecl>> {
+        let plans = self.plans.iter().flat_map(|plans| &plans.listed);
+        let overrides = self.overrides.iter().flatten();
+        self.allow
+            .iter()
+            .chain(plans.map(|(_, allow)| allow))
+            .chain(overrides.filter_map(|one| one.allow.as_ref()))
+            .flat_map(Allow::rates)
+    }
+}
+
 const LIMIT: Shape = Shape {
     what: "a limit",
     known: &[
@@ -207,6 +220,9 @@ fn limit(name: At<String>, both: &Both<'_>, ipv6_prefix: u8, found: &mut Finding
     }
     decl.name = name;
     slots::check(&mut decl, &both.own, found);
+    if both.own.get("then").is_none() && decl.rates().next().is_none() {
+        decl.then = None;
+    }
     decl
 }
 

@@ -1,9 +1,8 @@
 //! What does not belong to `N concurrent`: how rates are counted, and which answers count.
 
-use super::super::decode::{At, Fields};
+use super::super::decode::Fields;
 use super::super::report::Findings;
-use super::super::units::{RateDecl, Within};
-use super::amounts::Allow;
+use super::super::units::Within;
 use super::cost::CostDecl;
 use super::limits::LimitDecl;
 use crate::policy::CostRule;
@@ -13,16 +12,8 @@ const OF_RATES: [&str; 4] = ["algorithm", "queue", "max_wait", "refill"];
 
 /// Notes what does not go with `N concurrent`, and takes out what `defaults` says for rates where the limit has none.
 pub(super) fn check(decl: &mut LimitDecl, own: &Fields<'_>, found: &mut Findings) {
-    let plans = decl.plans.iter().flat_map(|plans| &plans.listed);
-    let overrides = decl.overrides.iter().flatten();
-    let rates = decl
-        .allow
-        .iter()
-        .chain(plans.map(|(_, allow)| allow))
-        .chain(overrides.filter_map(|one| one.allow.as_ref()))
-        .flat_map(rates);
     let (mut any, mut alone) = (false, true);
-    for rate in rates {
+    for rate in decl.rates() {
         let is_slots = rate.value.within == Within::Concurrent;
         any |= is_slots;
         alone &= is_slots;
@@ -63,13 +54,6 @@ pub(super) fn check(decl: &mut LimitDecl, own: &Fields<'_>, found: &mut Findings
                 .error(span, format!("{what} does not go with `concurrent`"))
                 .help("a slot is held until the answer has ended, whatever it says: make a limit of its own of it");
         }
-    }
-}
-
-fn rates(allow: &Allow) -> &[At<RateDecl>] {
-    match allow {
-        Allow::Rates(rates) => rates,
-        Allow::Unlimited => &[],
     }
 }
 

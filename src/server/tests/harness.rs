@@ -54,6 +54,21 @@ impl House {
     }
 
     pub(super) fn with(policy: Policy, timeouts: ClientTimeouts) -> Self {
+        Self::serving(policy, timeouts, |gateway| gateway)
+    }
+
+    /// One in which only so many requests wait their turn at once.
+    pub(super) fn with_room_for(policy: Policy, waiting: usize) -> Self {
+        Self::serving(policy, ClientTimeouts::default(), |gateway| {
+            gateway.with_room_for(waiting)
+        })
+    }
+
+    fn serving(
+        policy: Policy,
+        timeouts: ClientTimeouts,
+        change: impl FnOnce(Gateway) -> Gateway,
+    ) -> Self {
         let bound = Bound::bind(&["127.0.0.1:0".parse().unwrap()], NonZeroUsize::MIN).unwrap();
         let address = bound.addresses()[0];
         let sockets = bound.into_workers().remove(0);
@@ -70,7 +85,8 @@ impl House {
             Some(access.clone()),
         );
         let (signal, stop) = signal();
-        let worker = spawn_local(run_worker(sockets, Rc::new(gateway), timeouts, stop));
+        let gateway = Rc::new(change(gateway));
+        let worker = spawn_local(run_worker(sockets, gateway, timeouts, stop));
         Self {
             address,
             signal,

@@ -3,6 +3,7 @@
 mod authority;
 mod client;
 mod cluster;
+mod gate;
 mod gateway;
 mod load;
 mod outage;
@@ -14,6 +15,7 @@ mod ways;
 pub(crate) use authority::Authority;
 pub(crate) use client::{Client, Response, code, codes, get, parallel, raw, send};
 pub(crate) use cluster::RedisCluster;
+pub(crate) use gate::{Gate, held};
 pub(crate) use gateway::{Gateway, signal};
 pub(crate) use load::Load;
 pub(crate) use outage::Outage;

@@ -8,6 +8,11 @@ use std::time::Duration;
 use super::redis::command_at;
 use super::{RedisServer, eventually, folder_in_memory, free_address};
 
+/// Within this everybody has found everybody, four times over.
+const FOUND: Duration = Duration::from_secs(80);
+/// A failover that is not agreed on at once is tried again after twice its timeout of 3 s; this is four of those.
+const FAILOVER: Duration = Duration::from_secs(60);
+
 /// What the servers ask for, and what the sentinels do.
 pub(crate) const PASSWORDS: [&str; 2] = ["word", "guard"];
 /// The name of the master.
@@ -42,7 +47,7 @@ impl Watched {
         let follow = ["--replicaof", "127.0.0.1", &port];
         let replica = || RedisServer::with(&[&login[..], &pace[..], &follow[..]].concat());
         let servers = vec![master, replica(), replica()];
-        eventually("both replicas follow", Duration::from_secs(20), || {
+        eventually("both replicas follow", FOUND, || {
             let said = servers[0].command_as(word, &["INFO", "replication"]);
             (said[0].matches("state=online").count() == 2).then_some(())
         });
@@ -51,18 +56,25 @@ impl Watched {
             servers,
             sentinels: (0..3).map(|_| Sentinel::start(master)).collect(),
         };
-        eventually(
-            "the sentinels know each other",
-            Duration::from_secs(20),
-            || {
-                watched
-                    .sentinels
-                    .iter()
-                    .all(Sentinel::knows_all)
-                    .then_some(())
-            },
-        );
+        watched.know_each_other();
         watched
+    }
+
+    /// Waits until every sentinel can replace the master: it reaches the others, and both replicas, which have what the
+    /// master has.
+    fn know_each_other(&self) {
+        eventually("the sentinels know all", FOUND, || {
+            let all = self.sentinels.iter().all(Sentinel::knows_all);
+            all.then_some(())
+        });
+    }
+
+    /// Waits until `server` follows the master, and every sentinel could put it in the master's place.
+    pub(crate) fn follows(&self, server: usize) {
+        eventually("the server follows", FAILOVER, || {
+            (self.role(server) == "slave").then_some(())
+        });
+        self.know_each_other();
     }
 
     /// The `store` of a gateway that asks the sentinels. The first of them is not there.
@@ -93,7 +105,7 @@ impl Watched {
 
     /// Waits until another server than `old` is the master, says so itself, and every sentinel names it.
     pub(crate) fn master_after(&self, old: usize) -> usize {
-        eventually("a failover", Duration::from_secs(30), || {
+        eventually("a failover", FAILOVER, || {
             let new = self.master().filter(|new| *new != old)?;
             (self.role(new) == "master").then_some(new)
         })
@@ -106,7 +118,7 @@ impl Watched {
 
     /// Has a sentinel change the master though nothing is wrong.
     pub(crate) fn fail_over(&self) {
-        eventually("a sentinel agrees", Duration::from_secs(20), || {
+        eventually("a sentinel agrees", FAILOVER, || {
             let said = self.sentinels[0].ask(&["SENTINEL", "FAILOVER", MASTER])?;
             (said == ["OK"]).then_some(())
         });
@@ -152,16 +164,20 @@ impl Sentinel {
     }
 
     fn knows_all(&self) -> bool {
-        let Some(said) = self.ask(&["SENTINEL", "MASTER", MASTER]) else {
-            return false;
+        let ask = |what| self.ask(&["SENTINEL", what, MASTER]).unwrap_or_default();
+        // A replica whose connection to the sentinel or to the master is not there has other flags, or another status.
+        let healthy = |said: &[String], flags: &str, count: usize| {
+            let of = |name: &str| {
+                let words = said.iter().zip(said.iter().skip(1));
+                let values = words.filter(move |(word, _)| *word == name);
+                values.map(|(_, value)| value.clone()).collect::<Vec<_>>()
+            };
+            (of("flags") == vec![flags; count]).then(|| of("master-link-status"))
         };
-        let of = |name: &str| {
-            let place = said.iter().position(|word| word == name);
-            place.and_then(|place| said.get(place + 1).cloned())
-        };
-        of("num-slaves").as_deref() == Some("2")
-            && of("num-other-sentinels").as_deref() == Some("2")
-            && of("flags").as_deref() == Some("master")
+        healthy(&ask("MASTER"), "master", 1).is_some()
+            && healthy(&ask("SENTINELS"), "sentinel", 2).is_some()
+            && healthy(&ask("REPLICAS"), "slave", 2) == Some(vec!["ok".to_owned(); 2])
+            && ask("CKQUORUM").concat().starts_with("OK 3 ")
     }
 }
 

@@ -28,10 +28,14 @@ pub(super) fn read(node: &Node, found: &mut Findings) -> Option<RedisSpec> {
     let master = fields
         .get("master")
         .and_then(|node| decode::parsed(node, "the name of a master", name, found));
-    let nodes: Vec<_> = fields
-        .get("nodes")
-        .map(decode::one_or_many)
-        .unwrap_or_default()
+    let listed = fields.get("nodes")?;
+    let nodes = decode::one_or_many(listed);
+    if nodes.is_empty() {
+        found
+            .error(listed.span, "at least one sentinel is to be asked")
+            .help("write `nodes: [redis://HOST:26379]`");
+    }
+    let nodes: Vec<_> = nodes
         .iter()
         .map(|node| one(node, found).map(|(transport, spec)| (node, transport, spec)))
         .collect();
