@@ -329,7 +329,8 @@ fn a_reshard_costs_nothing() {
 fn a_killed_master_is_replaced_and_the_others_go_on() {
     let (mut cluster, upstream) = (RedisCluster::start(), Upstream::echo());
     let limits = "  shared:\n    when: /shared/*\n    per: path\n    if_down: local\n    allow: 100000 per hour
-  strict:\n    when: /strict/*\n    per: path\n    allow: 10 per hour\n";
+  strict:\n    when: /strict/*\n    per: path\n    allow: 10 per hour
+  alone:\n    when: /alone/*\n    per: path\n    if_down: local\n    allow: 10 per hour\n";
     let store = cluster.store_within("killed", "100ms");
     let gateways = [(); 2].map(|()| gateway(&store, &upstream, limits));
     let addresses = gateways.each_ref().map(|g| g.address);
@@ -338,6 +339,8 @@ fn a_killed_master_is_replaced_and_the_others_go_on() {
     let strict = (0..).map(|n| format!("/strict/{n}"));
     let (on_victim, elsewhere): (Vec<_>, Vec<_>) =
         strict.take(20).partition(|path| owner(path) == victim);
+    let mut alone = (0..100).map(|n| format!("/alone/{n}"));
+    let alone = alone.find(|path| owner(path) == victim).unwrap();
     let paths: Vec<_> = (0..20).map(|n| format!("/shared/{n}")).collect();
     eventually("both are connected", Duration::from_secs(20), || {
         let up = |gateway: &Gateway| gateway.metrics().value("sluice_store_up") == 1.0;
@@ -358,6 +361,8 @@ fn a_killed_master_is_replaced_and_the_others_go_on() {
                 "other nodes go on: {path} {status}"
             );
         }
+        let granted = codes(3, addresses[0], &alone, &[]);
+        assert_eq!(granted, [200; 3], "within its share");
         more_requests(&gateways, 500.0);
         eventually(
             "the cluster replaces the node",
@@ -374,6 +379,10 @@ fn a_killed_master_is_replaced_and_the_others_go_on() {
         statuses.keys().all(|(_, status)| *status == 200),
         "{statuses:?}"
     );
+    // What the gateway granted meanwhile it tells the new node with its next question.
+    let mut statuses = vec![code(addresses[0], &alone, &[])];
+    statuses.extend(parallel(30, &addresses, &alone, &[]));
+    assert_eq!(passed(&statuses), 10 - 3, "{alone} {statuses:?}");
     for path in &on_victim {
         let statuses = parallel(30, &addresses, path, &[]);
         assert_eq!(passed(&statuses), 10, "{path} {statuses:?}");

@@ -23,6 +23,21 @@ fn refused_connections() {
     outage.recovers();
 }
 
+#[test]
+fn a_server_that_is_killed_and_restarted_under_load() {
+    let (mut redis, upstream) = (RedisServer::start(), Upstream::echo());
+    let outage = Outage::before(&store(&redis), &upstream);
+    let load = Load::on(outage.gateway.address, "/elsewhere");
+    for _ in 0..3 {
+        redis.kill();
+        outage.says(&["unreachable"]);
+        outage.holds_on(Duration::from_secs(1));
+        redis.restart();
+        outage.recovers();
+    }
+    load.end();
+}
+
 // R19: an unresponsive Redis adds its timeout to every request.
 #[test]
 fn a_server_that_stands_still() {
@@ -33,7 +48,7 @@ fn a_server_that_stands_still() {
     assert_eq!(crowd, [503; 200]);
     outage.holds(&["timeout"]);
     // The connection is given up, and no new one is answered.
-    outage.holds_on(Duration::from_secs(3));
+    outage.holds_on(Duration::from_secs(30));
     redis.signal("CONT");
     outage.recovers();
 }
